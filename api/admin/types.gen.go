@@ -902,6 +902,9 @@ type IncidentChange struct {
 
 	// Command The command that rolls back.
 	Command string `json:"command,omitempty"`
+
+	// Stays A rollback does not undo it. It brings back no credential, and of a key only its limits and budgets; or what it was is no more valid.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // IncidentHit Who is hit. Lists have those that were hit most, at most 20.

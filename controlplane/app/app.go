@@ -156,8 +156,8 @@ func New(o Options) (*ControlPlane, error) {
 
 // newKeeper returns what keeps incidents.
 func newKeeper(o Options, q *queries.Service, server *controlplane.Server, log *zap.Logger) *incidents.Keeper {
-	return incidents.New(incidents.Options{Etcd: o.Etcd, Facts: q.Facts, Versions: q.Versions, KeyName: q.KeyName,
-		State: server.State, Log: o.Ledger, Store: incidents.NewStore(o.Ledger.Database()),
+	return incidents.New(incidents.Options{Etcd: o.Etcd, Facts: q.Facts, Versions: q.Versions, Undoes: q.Undoes,
+		KeyName: q.KeyName, State: server.State, Log: o.Ledger, Store: incidents.NewStore(o.Ledger.Database()),
 		Logger: log.Named("incidents")})
 }
 

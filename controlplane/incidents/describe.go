@@ -45,6 +45,7 @@ type Log interface {
 type describer struct {
 	log      Log
 	versions func(ctx context.Context, kind configv1.Kind, name string) ([]adminapi.Version, error)
+	undoes   func(ctx context.Context, kind configv1.Kind, name string, revision int64) (bool, error)
 	keyName  func(id string) string
 	now      time.Time
 }
@@ -259,6 +260,10 @@ func (d *describer) changeOf(ctx context.Context, kind configv1.Kind, name strin
 	for _, before := range versions[i+1:] {
 		if before.Revision >= v.Revision {
 			continue
+		}
+		if undoes, err := d.undoes(ctx, kind, v.Name, before.Revision); err != nil || !undoes {
+			c.Stays = true
+			return c, err
 		}
 		c.Revision = before.Revision
 		c.Undo = rollbackPath(kind, v.Name, before.Revision)

@@ -32,6 +32,8 @@ type Options struct {
 	Facts func(context.Context) (attention.Facts, error)
 	// Versions returns the versions of an object, the newest first.
 	Versions func(ctx context.Context, kind configv1.Kind, name string) ([]adminapi.Version, error)
+	// Undoes reports whether a rollback of an object to a revision would change it.
+	Undoes func(ctx context.Context, kind configv1.Kind, name string, revision int64) (bool, error)
 	// KeyName returns the name of a key for people; empty: it has none.
 	KeyName func(id string) string
 	// State returns the configuration, and false while it is not known.
@@ -97,7 +99,8 @@ func (k *Keeper) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &describer{log: k.options.Log, versions: k.options.Versions, keyName: k.options.KeyName, now: now}
+	d := &describer{log: k.options.Log, versions: k.options.Versions, undoes: k.options.Undoes,
+		keyName: k.options.KeyName, now: now}
 	found = slices.DeleteFunc(found, func(t Trouble) bool {
 		_, is := open[t.Subject]
 		return !is && !settled(t.Kind, now.Sub(k.seen[t.Subject]))

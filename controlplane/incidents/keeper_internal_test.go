@@ -30,6 +30,7 @@ type gateway struct {
 	book     *ledger.Ledger
 	facts    attention.Facts
 	versions []adminapi.Version
+	stays    bool // what was changed, after a rollback
 	now      time.Time
 }
 
@@ -56,6 +57,7 @@ func (g *gateway) keeper() *Keeper {
 			return f, errors.Join(err, other)
 		},
 		Versions: func(context.Context, configv1.Kind, string) ([]adminapi.Version, error) { return g.versions, nil },
+		Undoes:   func(context.Context, configv1.Kind, string, int64) (bool, error) { return !g.stays, nil },
 		KeyName:  func(id string) string { return map[string]string{"key_1": "ci"}[id] },
 		State: func() (configstore.State, bool) {
 			return configstore.State{Objects: map[string]map[string]configv1.Object{"Model": {
@@ -256,4 +258,17 @@ func TestWhatOpensWithoutTheLedgersKnowledgeIsDescribedLater(t *testing.T) {
 			require.Zero(t, i.Change.Revision, "there is nothing before it was created")
 		}
 	}
+}
+
+// TestNoRollbackIsOfferedThatChangesNothing is of an incident before which a credential was changed, and nothing else.
+func TestNoRollbackIsOfferedThatChangesNothing(t *testing.T) {
+	g := newGateway(t)
+	g.sent(1, time.Minute, 401, false)
+	g.stays = true
+	g.versions = []adminapi.Version{
+		{Revision: 7, At: g.now.Add(-2 * time.Minute), Actor: "ann", Action: "updated", Kind: "Provider", Name: "frost"},
+		{Revision: 4, At: g.now.Add(-time.Hour), Actor: "bob", Action: "created", Kind: "Provider", Name: "frost"}}
+	require.NoError(t, g.keeper().judge(t.Context()))
+	require.Equal(t, &adminapi.IncidentChange{At: g.now.Add(-2 * time.Minute), Actor: "ann", Action: "updated",
+		Kind: "Provider", Name: "frost", Stays: true}, g.incidents(false)[0].Change)
 }

@@ -7,10 +7,14 @@ package queries
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -75,4 +79,19 @@ func (q *Service) Versions(ctx context.Context, kind configv1.Kind, name string)
 	}
 	page, err := q.options.Config.Versions(ctx, config.Ref{Kind: kind, Name: name}, 0)
 	return page.Items, err
+}
+
+// Undoes reports whether a rollback of an object would change anything, if somebody with all rights asked for it.
+func (q *Service) Undoes(ctx context.Context, kind configv1.Kind, name string, revision int64) (bool, error) {
+	ctx = authz.WithPrincipal(ctx, authz.Principal{Scopes: []authz.Scope{authz.Everything}})
+	plan, err := q.options.Config.RollBackObject(ctx, config.Ref{Kind: kind, Name: name}, revision, true)
+	_, refused := errors.AsType[*openai.Error](err)
+	_, invalid := errors.AsType[configv1.Errors](err)
+	if refused || invalid {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(plan.Changes, func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged }), nil
 }

@@ -116,7 +116,13 @@ func Must(t testing.TB, stdin string, args ...string) string {
 // Eventually waits until check succeeds: for what happens in another process, and has no line to wait for.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	Within(t, patience, what, check)
+}
+
+// Within is Eventually for what takes its time by design.
+func Within(t testing.TB, longest time.Duration, what string, check func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -138,6 +138,9 @@ func incidentText(out *console.Text, i adminapi.Incident) {
 		line("Last change", fmt.Sprintf("%s %s %s %s at %s", out.Named(c.Actor), c.Action, c.Kind, out.Named(c.Name),
 			c.At.UTC().Format(time.RFC3339)))
 		line("Undo", c.Command)
+		if c.Stays {
+			line("Undo", "a rollback does not undo it: it brings back no credential. Change the object")
+		}
 	}
 	if i.AcknowledgedAt != nil {
 		line("Acknowledged", "by "+i.AcknowledgedBy+" at "+i.AcknowledgedAt.UTC().Format(time.RFC3339))
