@@ -85,7 +85,7 @@ func TestEveryPageForEveryRoleOfATenant(t *testing.T) {
 		require.Equal(t, 303, p.status, text(p.body))
 		w := b.browser(t)
 		require.Equal(t, 303, w.signIn(name, goodPassword).status)
-		nav := w.get("/account").body
+		nav := w.get("/find").body // all pages of the navigation
 		for path, shown := range map[string]bool{"/keys": true, "/projects": true, "/usage": true, "/findings": true,
 			"/accounts": role == configv1.Role_ADMIN, "/providers": false, "/models": false, "/rate-limits": false,
 			"/policies": false, "/audit": role == configv1.Role_ADMIN, "/objects": false, "/data-plane": false} {

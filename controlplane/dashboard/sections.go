@@ -24,7 +24,7 @@ var templateFiles embed.FS
 // shell returns the templates of the shell's own pages, and the line of the person's own account.
 func shell() page.Section {
 	return page.Section{
-		Lines:     []page.Line{{Group: "System", Path: "/account", Name: "Your account", Tenants: true}},
+		Lines:     []page.Line{{Group: page.GroupSettings, Path: "/account", Name: "Your account", Tenants: true}},
 		Templates: templateFiles,
 		Notices: map[string]string{
 			"password":   "Your password is changed. All other sessions have ended.",

@@ -46,6 +46,7 @@ func TestEachLineOfTheNavigationLeadsToAPageOfItsSection(t *testing.T) {
 		require.NotEmpty(t, s.Routes)
 		require.NotNil(t, s.Templates)
 		for _, line := range s.Lines {
+			require.Contains(t, page.GroupNames(), line.Group, line.Path)
 			if path.Dir(line.Path) != "/" { // a list of the section of objects
 				continue
 			}

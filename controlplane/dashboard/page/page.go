@@ -45,7 +45,7 @@ func (r Route) Serve(v *Visit, w http.ResponseWriter, in *http.Request) error {
 
 // A Section is the pages of one subject.
 type Section struct {
-	// Place is the section's place in the navigation. Each has its own.
+	// Place orders the lines of a group of the navigation. Each section has its own.
 	Place int
 	// Lines are its lines of the navigation.
 	Lines  []Line

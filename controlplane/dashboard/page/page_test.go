@@ -23,7 +23,7 @@ import (
 // weather is a section like those of the folders: it has what a section can have.
 func weather() page.Section {
 	return page.Section{
-		Lines: []page.Line{{Group: "Traffic", Path: "/weather", Name: "Weather", Scope: authz.ConfigRead}},
+		Lines: []page.Line{{Group: page.GroupOverview, Path: "/weather", Name: "Weather", Scope: authz.ConfigRead}},
 		Routes: []page.Route{
 			page.Get("/weather", authz.ConfigRead, func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 				return v.RenderList(w, r, configv1.KindOf((*configv1.Model)(nil)), "weather", "The weather")

@@ -26,7 +26,6 @@ var (
 // A view is what templates render.
 type view struct {
 	Title   string
-	Section string // of the navigation
 	CSRF    string
 	Theme   string
 	Path    string
@@ -69,7 +68,7 @@ func (v *Visit) RenderStatus(w http.ResponseWriter, status int, name, title stri
 		return fmt.Errorf("there is no template %s", name)
 	}
 	vw := view{
-		Title: title, Section: lineOf(v.request.URL.Path), CSRF: v.FormToken, Theme: v.Theme,
+		Title: title, CSRF: v.FormToken, Theme: v.Theme,
 		Path: v.request.URL.RequestURI(), Account: v.Account, Role: v.Principal.Role, Notice: v.notice(), Problem: problem,
 		Range: v.Range, Data: data, principal: v.Principal, visit: v,
 	}

@@ -49,20 +49,6 @@ function moreRows(within) {
   }
 }
 
-function menu() {
-  const button = document.querySelector("button.menu"), nav = document.getElementById("nav");
-  if (!button || !nav) return;
-  const narrow = matchMedia("(max-width: 48rem)");
-  const set = (open) => {
-    button.setAttribute("aria-expanded", String(open));
-    nav.classList.toggle("closed", !open);
-  };
-  const fit = () => { button.hidden = !narrow.matches; set(!narrow.matches); };
-  button.onclick = () => set(nav.classList.contains("closed"));
-  narrow.addEventListener("change", fit);
-  fit();
-}
-
 function color(name) {
   // Of light-dark() only an element knows the colour.
   const probe = document.createElement("i");
@@ -236,7 +222,6 @@ function prepare(within) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  menu();
   finder();
   prepare(document);
   document.body.addEventListener("htmx:beforeSwap", (e) => keepOpen(e.detail.target));

@@ -98,6 +98,12 @@ export async function first(page, password) {
   await page.waitForURL(base + "/");
 }
 
+// signOut uses the menu of the account.
+export async function signOut(page) {
+  await page.getByTitle("Your account", { exact: true }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+}
+
 export async function signIn(page, name, password) {
   await page.goto(base + "/sign-in");
   await page.getByLabel("Name").fill(name);

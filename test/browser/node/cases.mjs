@@ -1,6 +1,7 @@
 // What people do with the dashboard, from the link of the first start to a key that is revoked.
-import { base, close, equal, first, inspect, open, quiet, signIn, test, until } from "./browser.mjs";
+import { base, close, equal, first, inspect, open, quiet, signIn, signOut, test, until } from "./browser.mjs";
 import { elsewhere } from "./elsewhere.mjs";
+import { accountMenu, groups, phone } from "./frame.mjs";
 
 const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
 
@@ -25,7 +26,7 @@ await test("the link of the first start makes an owner", async () => {
 });
 
 await test("sign out and in", async () => {
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await signOut(page);
   await page.waitForURL(/sign-in/);
   await page.goto(base + "/keys");
   await page.waitForURL(/sign-in\?next=%2Fkeys/);
@@ -39,7 +40,8 @@ await test("sign out and in", async () => {
 });
 
 await test("an account for somebody else", async () => {
-  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.getByRole("link", { name: "Access", exact: true }).click();
+  await page.getByRole("link", { name: "People" }).click();
   await page.getByRole("link", { name: "New account" }).click();
   await page.getByLabel("Name The name").fill("vera");
   await page.getByLabel("Password At least").fill(password);
@@ -336,21 +338,9 @@ for (const [look, options] of Object.entries({
   });
 }
 
-await test("the switch of colours, and the menu of a phone", async () => {
-  const visitor = await open({ colorScheme: "light", viewport: { width: 360, height: 780 } });
-  await signIn(visitor, "ada", password);
-  const ground = () => visitor.locator("body").evaluate((body) => getComputedStyle(body).backgroundColor);
-  const light = await ground();
-  await visitor.getByRole("button", { name: "Dark" }).click();
-  await visitor.waitForFunction((before) => document.body && getComputedStyle(document.body).backgroundColor !== before, light);
-  await visitor.goto(base + "/keys");
-  if (await ground() === light) throw new Error("the choice is forgotten");
-  equal(await visitor.locator("nav").isVisible(), false, "the menu before it is opened");
-  await visitor.getByRole("button", { name: "Menu" }).click();
-  await visitor.getByRole("link", { name: "Providers", exact: true }).click();
-  await visitor.getByRole("heading", { name: "Providers" }).waitFor();
-  await visitor.context().close();
-});
+await test("the navigation lists the pages of one group", () => groups(page));
+await test("the menu of the account works by keyboard", () => accountMenu(page));
+await test("the switch of colours, and the menu of a phone", () => phone(password));
 
 await test("without JavaScript a time range is chosen, and a chart is a table", async () => {
   const visitor = await open({ javaScriptEnabled: false });

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { base, equal, inspect, open } from "./browser.mjs";
+import { base, equal, inspect, open, signOut } from "./browser.mjs";
 
 const home = mkdtempSync(join(tmpdir(), "modelgate-home-"));
 
@@ -69,7 +69,7 @@ export async function elsewhere() {
   await page.getByText("The command line is signed in as grace@example.com.").waitFor();
   equal((await device.done).code, 0, "login --device");
 
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await signOut(page);
   await page.waitForURL(/\/end_session\?/); // at Corp, which asks nothing more
   await page.context().close();
   equal(found.join("; "), "", "what keeps people from using the pages");

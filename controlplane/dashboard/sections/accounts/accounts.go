@@ -24,11 +24,11 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 180,
+		Place: 190,
 		Lines: []page.Line{
-			{Group: "System", Path: "/accounts", Name: "Accounts", Scope: authz.AdminsRead, Tenants: true},
-			{Group: "System", Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: authz.AdminsRead},
-			{Group: "System", Path: "/tokens", Name: "Admin tokens", Scope: authz.AdminsRead},
+			{Group: page.GroupAccess, Path: "/accounts", Name: "People", Scope: authz.AdminsRead, Tenants: true},
+			{Group: page.GroupSettings, Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: authz.AdminsRead},
+			{Group: page.GroupSettings, Path: "/tokens", Name: "Admin tokens", Scope: authz.AdminsRead},
 		},
 		Routes: []page.Route{
 			page.Get("/accounts", authz.AdminsRead, list),
@@ -46,7 +46,7 @@ func Section() page.Section {
 }
 
 func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	return v.RenderList(w, r, configv1.KindOf((*configv1.Account)(nil)), "accounts", "Accounts")
+	return v.RenderList(w, r, configv1.KindOf((*configv1.Account)(nil)), "accounts", "People")
 }
 
 // An accountData is what the pages of one account show.

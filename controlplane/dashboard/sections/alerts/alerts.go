@@ -19,9 +19,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 150,
+		Place: 30,
 		Lines: []page.Line{
-			{Group: "System", Path: "/alerts", Name: "Alerts", Scope: authz.StatusRead},
+			{Group: page.GroupOverview, Path: "/alerts", Name: "Alerts", Scope: authz.StatusRead},
 		},
 		Routes: []page.Route{
 			page.Get("/alerts", authz.StatusRead, show),

@@ -20,9 +20,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 90,
+		Place: 140,
 		Lines: []page.Line{
-			{Group: "Access", Path: page.Approvals, Name: "Approvals", Scope: authz.KeysWrite, Tenants: true},
+			{Group: page.GroupRules, Path: page.Approvals, Name: "Approvals", Scope: authz.KeysWrite, Tenants: true},
 		},
 		Routes: []page.Route{
 			page.Get(page.Approvals, authz.KeysWrite, list),

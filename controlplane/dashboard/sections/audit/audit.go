@@ -18,9 +18,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 170,
+		Place: 180,
 		Lines: []page.Line{
-			{Group: "System", Path: "/audit", Name: "Audit log", Scope: authz.AuditRead, Tenants: true},
+			{Group: page.GroupSettings, Path: "/audit", Name: "Audit log", Scope: authz.AuditRead, Tenants: true},
 		},
 		Routes: []page.Route{
 			page.Get("/audit", authz.AuditRead, list),

@@ -18,9 +18,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 140,
+		Place: 170,
 		Lines: []page.Line{
-			{Group: "System", Path: "/data-plane", Name: "Data plane", Scope: authz.StatusRead},
+			{Group: page.GroupSettings, Path: "/data-plane", Name: "Data plane", Scope: authz.StatusRead},
 		},
 		Routes: []page.Route{
 			page.Get("/data-plane", authz.StatusRead, show),

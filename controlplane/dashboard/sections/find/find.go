@@ -21,7 +21,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 190,
+		Place: 210,
 		Routes: []page.Route{
 			page.Get("/find", "", show),
 		},
@@ -69,7 +69,7 @@ func findPages(v *page.Visit, query string) (found []finding) {
 		for _, item := range group.Items {
 			all := true
 			for _, word := range words {
-				all = all && strings.Contains(strings.ToLower(item.Name), word)
+				all = all && strings.Contains(strings.ToLower(group.Name+" "+item.Name), word)
 			}
 			if all {
 				found = append(found, finding{"Page", item.Name, item.Path})

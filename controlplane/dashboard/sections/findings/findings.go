@@ -25,9 +25,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 40,
+		Place: 130,
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/findings", Name: "Findings", Scope: authz.UsageRead, Tenants: true, Ranged: true},
+			{Group: page.GroupRules, Path: "/findings", Name: "Findings", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/findings", authz.UsageRead, show),

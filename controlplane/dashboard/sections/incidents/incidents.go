@@ -20,9 +20,9 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 15,
+		Place: 20,
 		Lines: []page.Line{
-			{Path: "/incidents", Name: "Incidents", Scope: authz.StatusRead},
+			{Group: page.GroupOverview, Path: "/incidents", Name: "Incidents", Scope: authz.StatusRead},
 		},
 		Routes: []page.Route{
 			page.Get("/incidents", authz.StatusRead, list),

@@ -24,10 +24,10 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 130,
+		Place: 150,
 		Lines: []page.Line{
-			{Group: "Jobs", Path: "/batches", Name: "Batches", Scope: authz.JobsRead, Tenants: true},
-			{Group: "Jobs", Path: "/fine-tuning", Name: "Fine-tuning", Scope: authz.JobsRead, Tenants: true},
+			{Group: page.GroupJobs, Path: "/batches", Name: "Batches", Scope: authz.JobsRead, Tenants: true},
+			{Group: page.GroupJobs, Path: "/fine-tuning", Name: "Fine-tuning", Scope: authz.JobsRead, Tenants: true},
 		},
 		Routes: []page.Route{
 			page.Get("/batches", authz.JobsRead, listBatches),

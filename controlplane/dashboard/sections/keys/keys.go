@@ -32,9 +32,9 @@ type section struct{ gateway page.Gateway }
 func Section(gateway page.Gateway) page.Section {
 	s := section{gateway}
 	return page.Section{
-		Place: 60,
+		Place: 100,
 		Lines: []page.Line{
-			{Group: "Access", Path: "/keys", Name: "Keys", Scope: authz.KeysRead, Tenants: true},
+			{Group: page.GroupAccess, Path: "/keys", Name: "Keys", Scope: authz.KeysRead, Tenants: true},
 		},
 		Routes: []page.Route{
 			page.Get("/keys", authz.KeysRead, list),

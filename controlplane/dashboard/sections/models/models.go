@@ -28,9 +28,9 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 110,
+		Place: 60,
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/models", Name: "Models", Scope: authz.ConfigRead},
+			{Group: page.GroupModels, Path: "/models", Name: "Models", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
 			page.Get("/models", authz.ConfigRead, list),

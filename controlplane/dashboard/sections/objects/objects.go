@@ -23,7 +23,7 @@ func Section() page.Section {
 	return page.Section{
 		Place: 160,
 		Lines: []page.Line{
-			{Group: "System", Path: "/objects", Name: "All objects", Scope: authz.ConfigRead},
+			{Group: page.GroupSettings, Path: "/objects", Name: "All objects", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
 			page.Get("/objects", authz.ConfigRead, kinds),

@@ -23,7 +23,7 @@ func Section() page.Section {
 	return page.Section{
 		Place: 10,
 		Lines: []page.Line{
-			{Path: "/", Name: "Overview", Scope: authz.UsageRead, Tenants: true, Ranged: true},
+			{Group: page.GroupOverview, Path: "/", Name: "Overview", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/{$}", "", show),

@@ -34,9 +34,9 @@ type section struct {
 func Section(gateway page.Gateway) page.Section {
 	s := &section{gateway: gateway, keys: playKeys{keys: map[string]playKey{}}}
 	return page.Section{
-		Place: 50,
+		Place: 90,
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/playground", Name: "Playground", Scope: authz.Playground},
+			{Group: page.GroupModels, Path: "/playground", Name: "Playground", Scope: authz.Playground},
 		},
 		Routes: []page.Route{
 			page.Get("/playground", authz.Playground, s.show),

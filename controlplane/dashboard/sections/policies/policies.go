@@ -29,7 +29,8 @@ func Section() page.Section {
 	return page.Section{
 		Place: 120,
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/policies", Name: "Policies", Scope: authz.ConfigRead},
+			{Group: page.GroupRules, Path: "/policies", Name: "Policies", Scope: authz.ConfigRead},
+			{Group: page.GroupRules, Path: "/objects/Guardrail", Name: "Guardrails", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
 			page.Get("/policies", authz.ConfigRead, list),

@@ -31,9 +31,9 @@ type section struct{ vendors []string }
 func Section(vendors []string) page.Section {
 	s := section{vendors}
 	return page.Section{
-		Place: 100,
+		Place: 70,
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/providers", Name: "Providers", Scope: authz.ConfigRead},
+			{Group: page.GroupModels, Path: "/providers", Name: "Providers", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
 			page.Get("/providers", authz.ConfigRead, list),

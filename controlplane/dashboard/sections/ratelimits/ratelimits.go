@@ -22,9 +22,9 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 80,
+		Place: 200,
 		Lines: []page.Line{
-			{Group: "Access", Path: "/rate-limits", Name: "Rate limits", Scope: authz.ConfigRead},
+			{Group: page.GroupAccess, Path: "/rate-limits", Name: "Rate limits", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
 			page.Get("/rate-limits", authz.ConfigRead, list),

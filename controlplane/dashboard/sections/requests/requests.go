@@ -29,9 +29,10 @@ type section struct{ baseURL, traceURL string }
 func Section(baseURL, traceURL string) page.Section {
 	s := section{baseURL, traceURL}
 	return page.Section{
-		Place: 30,
+		Place: 40,
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/requests", Name: "Requests", Scope: authz.UsageRead, Tenants: true, Ranged: true},
+			{Group: page.GroupRequests, Path: "/requests", Name: "Requests", Scope: authz.UsageRead, Tenants: true,
+				Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/requests", authz.UsageRead, list),

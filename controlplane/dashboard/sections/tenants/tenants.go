@@ -25,10 +25,10 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
-		Place: 70,
+		Place: 110,
 		Lines: []page.Line{
-			{Group: "Access", Path: "/organizations", Name: "Organizations", Scope: authz.ConfigRead, Tenants: true},
-			{Group: "Access", Path: "/projects", Name: "Projects", Scope: authz.ConfigRead, Tenants: true},
+			{Group: page.GroupAccess, Path: "/organizations", Name: "Organizations", Scope: authz.ConfigRead, Tenants: true},
+			{Group: page.GroupAccess, Path: "/projects", Name: "Projects", Scope: authz.ConfigRead, Tenants: true},
 		},
 		Routes:    slices.Concat(pages("organizations", "organization"), pages("projects", "project")),
 		Templates: templates,

@@ -29,9 +29,9 @@ var templates embed.FS
 // Section returns the page and its export.
 func Section() page.Section {
 	return page.Section{
-		Place: 20,
+		Place: 50,
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/usage", Name: "Usage", Scope: authz.UsageRead, Tenants: true, Ranged: true},
+			{Group: page.GroupUsage, Path: "/usage", Name: "Usage", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/usage", authz.UsageRead, show),
