@@ -9,13 +9,32 @@ function stamps(options) {
   return (at) => `${clock.format(at)} ${zone.formatToParts(at).find((p) => p.type === "timeZoneName").value}`;
 }
 
-// Times are shown in the reader's own zone.
+// Times are shown in the reader's own zone. A cell of a list that has nothing else says how long ago it was.
 function localTimes(within) {
   const stamp = stamps();
   for (const t of within.querySelectorAll("time[datetime]:not([title])")) {
-    t.title = t.textContent;
-    t.textContent = stamp(new Date(t.dateTime));
+    const utc = t.textContent, cell = t.closest("table.cards td, table.cards th"), local = stamp(new Date(t.dateTime));
+    t.title = utc;
+    t.textContent = local;
+    if (!cell || cell.textContent.trim() !== local || cell.closest("[data-exact]")) continue;
+    t.title = local;
+    t.dataset.ago = "";
   }
+  agoAll();
+}
+
+// agoAll writes how long ago times are, as it is now.
+function agoAll() {
+  for (const t of document.querySelectorAll("time[data-ago]")) t.textContent = ago(new Date(t.dateTime), Date.now());
+}
+
+// ago says in the largest unit that fits how long ago a time is, or when it will be.
+function ago(at, now) {
+  const seconds = Math.round(Math.abs(now - at) / 1000);
+  const [n, unit] = [[365 * 86400, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].map(([size, unit]) => [Math.floor(seconds / size), unit])
+    .find(([n]) => n > 0) ?? [0, "s"];
+  if (n === 0) return "now";
+  return at > now ? `in ${n} ${unit}` : `${n} ${unit} ago`;
 }
 
 // copyButtons shows the buttons that copy what is beside them.
@@ -219,11 +238,15 @@ function prepare(within) {
   moreRows(within);
   charts(within);
   ranges(within);
+  tables(within);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   finder();
   prepare(document);
+  setInterval(agoAll, 10_000);
+  document.addEventListener("click", openRow);
+  document.addEventListener("auxclick", openRow);
   document.body.addEventListener("htmx:beforeSwap", (e) => keepOpen(e.detail.target));
   document.body.addEventListener("htmx:afterSwap", (e) => { openAgain(); prepare(e.detail.target.parentNode ?? document); });
   document.addEventListener("keydown", (e) => {

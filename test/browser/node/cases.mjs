@@ -2,6 +2,7 @@
 import { base, close, equal, first, inspect, open, quiet, signIn, signOut, test, until } from "./browser.mjs";
 import { elsewhere } from "./elsewhere.mjs";
 import { accountMenu, groups, phone } from "./frame.mjs";
+import { columns, head, rows, sorted } from "./lists.mjs";
 
 const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
 
@@ -338,6 +339,10 @@ for (const [look, options] of Object.entries({
   });
 }
 
+await test("a list is sorted", () => sorted(page));
+await test("the columns of a list are chosen, and fit its place", () => columns(page, password));
+await test("a row opens what it is about", () => rows(page));
+await test("the head of a list stays in sight, and its times are relative", () => head(page));
 await test("the navigation lists the pages of one group", () => groups(page));
 await test("the menu of the account works by keyboard", () => accountMenu(page));
 await test("the switch of colours, and the menu of a phone", () => phone(password));

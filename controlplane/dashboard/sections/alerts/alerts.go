@@ -35,6 +35,7 @@ func Section() page.Section {
 type alertData struct {
 	adminapi.Alerts
 	History []adminapi.AlertEvent
+	Older   bool // whether there are events that are not shown
 	Rules   []*configv1.AlertRule
 	// Tested is the receiver that was sent a test message, and Test what came of it.
 	Tested string
@@ -75,6 +76,7 @@ func read(v *page.Visit, r *http.Request) (data alertData, err error) {
 		var history adminapi.AlertHistory
 		history, err = v.API.AlertHistory(r.Context())
 		data.History = history.Items[:min(len(history.Items), shownEvents)]
+		data.Older = len(history.Items) > shownEvents
 	}
 	if data.Away, err = page.Unavailable(err); err != nil || !v.Principal.May(authz.ConfigRead) {
 		return data, err
