@@ -30,6 +30,8 @@ type Chart struct {
 	Width int64 `json:"width,omitempty"`
 	// Picks has a click zoom to the bucket that is pointed at.
 	Picks bool `json:"picks,omitempty"`
+	// Open is set if the last bucket is still under way.
+	Open bool `json:"open,omitempty"`
 }
 
 // A Series is a line of a chart, or its bars. A nil value is a gap.
@@ -38,11 +40,13 @@ type Series struct {
 	Values []*float64 `json:"values"`
 	// Before marks the previous period. It is a dashed line over the bars or lines.
 	Before bool `json:"before,omitempty"`
+	// Errors are the parts of the values that are errors. They are red. Nil: nothing is known of them.
+	Errors []*float64 `json:"errors,omitempty"`
 }
 
 // TimeChart returns a chart of a time without series.
 func TimeChart(name, unit string, s Span) Chart {
-	c := Chart{Name: name, Unit: unit, Time: true, End: s.To.Unix(), Width: int64(s.Width / time.Second)}
+	c := Chart{Name: name, Unit: unit, Time: true, End: s.To.Unix(), Width: int64(s.Width / time.Second), Open: s.Open}
 	for _, at := range s.Buckets() {
 		c.X = append(c.X, at.Unix())
 	}
@@ -58,6 +62,16 @@ func (c *Chart) Put(i int, name string, at time.Time, value float64) {
 	c.Series[i].Name = name
 	if n := bucketOf(c.X, at.Unix(), c.End); n >= 0 {
 		*c.Series[i].Values[n] += value
+	}
+}
+
+// PutErrors says how many of the values that Put has added to a series are errors.
+func (c *Chart) PutErrors(i int, at time.Time, errors float64) {
+	if c.Series[i].Errors == nil {
+		c.Series[i].Errors = zeros(len(c.X))
+	}
+	if n := bucketOf(c.X, at.Unix(), c.End); n >= 0 {
+		*c.Series[i].Errors[n] += errors
 	}
 }
 
@@ -130,6 +144,9 @@ func (c Chart) Rows() []ChartRow {
 		for k, s := range c.Series {
 			if i < len(s.Values) && s.Values[i] != nil {
 				row.Cells[k] = c.text(*s.Values[i])
+				if s.Errors != nil && *s.Errors[i] != 0 {
+					row.Cells[k] += ", " + c.text(*s.Errors[i]) + " errors"
+				}
 				some = some || *s.Values[i] != 0
 			}
 		}
@@ -150,7 +167,7 @@ func (c Chart) Days() bool { return c.Width >= 24*60*60 }
 func (c Chart) Summary() string {
 	var parts []string
 	for _, s := range c.Series {
-		var highest, sum float64
+		var highest, sum, errors float64
 		for _, v := range s.Values {
 			if v != nil {
 				highest, sum = max(highest, *v), sum+*v
@@ -159,6 +176,12 @@ func (c Chart) Summary() string {
 		text := s.Name + ": highest " + c.text(highest)
 		if c.Time && c.Unit != "ms" {
 			text = s.Name + ": " + c.text(sum) + " in total, highest " + c.text(highest)
+		}
+		for _, v := range s.Errors {
+			errors += *v
+		}
+		if errors != 0 {
+			text += ", " + c.text(errors) + " errors"
 		}
 		parts = append(parts, text)
 	}

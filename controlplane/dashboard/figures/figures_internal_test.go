@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
 )
 
 func instant(t *testing.T, text string) time.Time {
@@ -61,6 +63,40 @@ func TestSpanOfAnAddress(t *testing.T) {
 			require.Equal(t, s, spanIn(q, now))
 		})
 	}
+}
+
+func TestOnlyARangeThatGoesOnHasABucketUnderWay(t *testing.T) {
+	now := instant(t, "2026-05-20T14:37:21Z")
+	for query, open := range map[string]bool{
+		"":                                   true,
+		"range=90d":                          true,
+		"range=custom&from=2026-05-20T14:00": true,
+		"range=custom&from=2026-05-19&to=2026-05-19":                 false,
+		"range=custom&from=2026-05-20T10:00&to=2026-05-20T10:30":     false,
+		"range=custom&from=2026-05-20T14:00&to=2026-05-20T14:37":     false,
+		"range=custom&from=2026-05-20T14:00&to=2026-05-20T14:37:10Z": true,
+	} {
+		q, err := url.ParseQuery(query)
+		require.NoError(t, err)
+		s := spanIn(q, now)
+		require.Equal(t, open, s.Open, query)
+		require.Equal(t, open, TimeChart("Requests", "", s).Open, query)
+		require.False(t, s.Previous().Open)
+	}
+}
+
+func TestErrorsArePartsOfTheBarsOfRequests(t *testing.T) {
+	s := spanIn(url.Values{"range": {"1h"}}, instant(t, "2026-05-20T14:37:21Z"))
+	bucket := func(requests, errors int64) []adminapi.SummaryHour {
+		return []adminapi.SummaryHour{{Start: s.From, Totals: adminapi.Totals{Requests: requests, Errors: errors}}}
+	}
+	found := adminapi.Series{Buckets: bucket(12, 4), Groups: []adminapi.SeriesGroup{{Name: "gpt", Buckets: bucket(9, 3)}}}
+	c := Stack("Requests", "requests", found, s)
+	require.Equal(t, "Requests. gpt: 9 in total, highest 9, 3 errors. others: 3 in total, highest 3, 1 errors.", c.Summary())
+	require.Equal(t, 3.0, *c.Series[0].Errors[0])
+	rows := c.Rows()
+	require.Equal(t, []string{"9, 3 errors", "3, 1 errors"}, rows[len(rows)-1].Cells)
+	require.Nil(t, Stack("Tokens", "tokens", found, s).Series[0].Errors)
 }
 
 func TestSpanThatIsWrongIsTheLastDayAndSaysWhy(t *testing.T) {

@@ -31,6 +31,8 @@ type Span struct {
 	// Width is a minute, five minutes, an hour or a day.
 	Width   time.Duration
 	Compare bool
+	// Open is set if the last bucket is still under way.
+	Open bool
 	// Problem says what is wrong with the time that was asked for. The usual one is shown instead.
 	Problem string
 }
@@ -73,6 +75,7 @@ func spanIn(q url.Values, now time.Time) Span {
 	}
 	if s.Range == customRange {
 		if s.Problem = s.custom(q.Get("from"), q.Get("to"), now); s.Problem == "" {
+			s.Open = s.To.After(now)
 			return s
 		}
 	}
@@ -93,6 +96,7 @@ func (s *Span) preset(now time.Time) bool {
 			s.Width = p.width
 			s.To = now.UTC().Truncate(p.width).Add(p.width)
 			s.From = s.To.Add(-p.length)
+			s.Open = true
 			return true
 		}
 	}
@@ -158,7 +162,7 @@ func instantOf(text string, end bool) (time.Time, bool) {
 // Previous returns the time before, of the same length, in buckets of the same width.
 func (s Span) Previous() Span {
 	s.From, s.To = s.From.Add(s.From.Sub(s.To)), s.From
-	s.Range, s.Compare = customRange, false
+	s.Range, s.Compare, s.Open = customRange, false, false
 	return s
 }
 

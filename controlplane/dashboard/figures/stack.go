@@ -68,9 +68,9 @@ func unitFor(measure string) string {
 func Stack(name, measure string, s adminapi.Series, shown Span) Chart {
 	c := TimeChart(name, unitFor(measure), shown)
 	c.Stacked = true
-	rest := make([]float64, len(s.Buckets))
+	rest, errors := make([]float64, len(s.Buckets)), make([]float64, len(s.Buckets))
 	for i, b := range s.Buckets {
-		rest[i] = measureOf(b.Totals, measure)
+		rest[i], errors[i] = measureOf(b.Totals, measure), float64(b.Errors)
 	}
 	drawn := 0
 	for _, g := range s.Groups {
@@ -80,8 +80,12 @@ func Stack(name, measure string, s adminapi.Series, shown Span) Chart {
 		for _, b := range g.Buckets {
 			value := measureOf(b.Totals, measure)
 			c.Put(drawn, labelOf(g), b.Start, value)
+			if measure == "requests" {
+				c.PutErrors(drawn, b.Start, float64(b.Errors))
+			}
 			if n := bucketOf(c.X, b.Start.Unix(), c.End); n >= 0 && n < len(rest) {
 				rest[n] -= value
+				errors[n] -= float64(b.Errors)
 			}
 		}
 		drawn++
@@ -93,6 +97,9 @@ func Stack(name, measure string, s adminapi.Series, shown Span) Chart {
 	if drawn == 0 || slices.ContainsFunc(rest, func(v float64) bool { return v > 1e-9 }) {
 		for i, b := range s.Buckets {
 			c.Put(drawn, label, b.Start, max(rest[i], 0))
+			if measure == "requests" {
+				c.PutErrors(drawn, b.Start, max(errors[i], 0))
+			}
 		}
 	}
 	return c

@@ -68,134 +68,6 @@ function moreRows(within) {
   }
 }
 
-function color(name) {
-  // Of light-dark() only an element knows the colour.
-  const probe = document.createElement("i");
-  probe.style.color = `var(${name})`;
-  document.body.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
-
-// units returns how a value of a chart is written.
-function units(unit) {
-  return (v) => {
-    if (v == null) return "–";
-    if (unit === "$") return "$" + (v < 1 && v > 0 ? v.toPrecision(2) : v.toFixed(2));
-    return unit === "ms" ? (v < 1000 ? Math.round(v) + " ms" : +(v / 1000).toFixed(2) + " s") : short.format(v);
-  };
-}
-
-// ticked returns how the values of an axis are written: all with one unit and one precision.
-function ticked(unit) {
-  const one = units(unit);
-  return (_, ticks) => {
-    const step = Math.abs((ticks[1] ?? 0) - (ticks[0] ?? 0)), digits = Math.max(0, Math.ceil(-Math.log10(step || 1)));
-    if (unit === "$") return ticks.map((v) => "$" + v.toFixed(Math.max(2, digits)));
-    if (unit === "ms" && ticks.at(-1) >= 1000) return ticks.map((v) => (v / 1000).toFixed(Math.max(0, Math.ceil(3 - Math.log10(step || 1000)))) + " s");
-    return ticks.map(one);
-  };
-}
-
-// wide returns the room that the labels of an axis need.
-function wide(_, labels) { return 24 + 7 * Math.max(4, ...(labels ?? []).map((l) => l.length)); }
-
-// clock returns how the times of a chart are written: on its axis, and in its legend. A day is one of UTC.
-function clock(chart) {
-  const days = chart.width >= 86400, zone = days ? { timeZone: "UTC" } : {};
-  const format = (options) => { const f = new Intl.DateTimeFormat("en-GB", { ...options, ...zone }); return (s) => f.format(s * 1000); };
-  const day = format({ month: "short", day: "numeric" }), time = format({ hour: "2-digit", minute: "2-digit" });
-  const stamp = stamps(zone), full = (s) => days ? stamp(s * 1000).slice(0, 10) + " UTC" : stamp(s * 1000);
-  const axis = (_, ticks) => ticks.map((s, i) => {
-    const begins = i === 0 ? chart.end - chart.x[0] > 86400 : day(s) !== day(ticks[i - 1]);
-    return days || begins ? day(s) : time(s);
-  });
-  return { axis, full, date: (s) => days ? uPlot.tzDate(new Date(s * 1000), "Etc/UTC") : new Date(s * 1000) };
-}
-
-// stack returns what is drawn of series that stand on one another: of each its sum with those that are shown below it.
-// The highest are drawn first, and so come first.
-function stack(series, shown) {
-  const sum = [];
-  return series.map((s, k) => s.values.map((v, i) => sum[i] = (sum[i] ?? 0) + (shown[k] ? v ?? 0 : 0))).reverse();
-}
-
-// zoom opens the page for the time that was dragged over, or for the bucket that was clicked.
-function zoom(plot, chart) {
-  const { left, width } = plot.select;
-  if (width < 8) return;
-  const at = (pixel, round) => round(plot.posToVal(pixel, "x") / chart.width) * chart.width;
-  show(at(left, Math.floor), at(left + width, Math.ceil));
-}
-
-function pick(plot, chart) {
-  const i = plot.cursor.idx;
-  if (i != null && plot.select.width < 8) show(chart.x[i], chart.x[i] + chart.width);
-}
-
-// show opens the page for a time, in seconds.
-function show(from, to) {
-  const text = (s) => new Date(s * 1000).toISOString().slice(0, 16);
-  const query = new URLSearchParams(location.search);
-  query.set("range", "custom");
-  query.set("from", text(from));
-  query.set("to", text(to));
-  query.delete("after");
-  location.search = query;
-}
-
-// lines returns the series as uPlot takes them, in the order in which they are drawn, with their data. Of stacked bars
-// the order is reversed.
-function lines(chart, show) {
-  const stacked = chart.series.filter((s) => chart.stacked && !s.before), others = chart.series.filter((s) => !stacked.includes(s));
-  const bars = uPlot.paths.bars({ size: [0.9, 64], align: chart.width ? 1 : 0 });
-  const shown = stacked.map(() => true);
-  const look = (s, i) => {
-    const bar = (chart.bars || chart.stacked) && !s.before;
-    const stroke = color(s.before ? "--text-soft" : s.name === "Errors" ? "--bad" : s.name === "others" ? "--series-6" : `--series-${i % 6 + 1}`);
-    return { label: s.name, stroke, width: bar ? 0 : 1.75, dash: s.before ? [5, 4] : undefined, fill: bar ? stroke : undefined, paths: bar ? bars : undefined,
-      points: { show: !bar && !s.before && chart.x.length < 40 }, spanGaps: !s.before && !chart.end, value: (_, __, ___, at) => show(at == null ? null : s.values[at]) };
-  };
-  const series = [...stacked.map(look).reverse(), ...others.map((s, i) => look(s, stacked.length + i))];
-  const data = () => [chart.x, ...stack(stacked, shown), ...others.map((s) => s.values)];
-  const toggled = (plot, i) => {
-    const of = stacked.length - i;
-    if (i == null || of < 0) return;
-    shown[of] = plot.series[i].show;
-    plot.setData(data());
-  };
-  return { series, data, toggled };
-}
-
-// charts draws what figures hold; see chart in chart.go. What is drawn is an image with a text; the table below it has
-// the figures.
-function charts(within) {
-  if (!window.uPlot) return;
-  for (const figure of within.querySelectorAll("[data-chart]")) {
-    const chart = JSON.parse(figure.dataset.chart), show = units(chart.unit), height = 210;
-    const axis = { stroke: color("--text-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "12px system-ui" };
-    const { series, data, toggled } = lines(chart, show), times = chart.time && clock(chart), x = { label: chart.label || "Step" };
-    if (times) Object.assign(x, { label: "Time", value: (_, s) => s == null ? "–" : times.full(s) });
-    const options = {
-      width: figure.clientWidth, height, cursor: { y: false, drag: { x: Boolean(chart.width), y: false, setScale: false } },
-      scales: { x: { time: chart.time, range: chart.end ? [chart.x[0], chart.end] : undefined }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
-      axes: [times ? { ...axis, values: times.axis } : axis, { ...axis, size: wide, values: ticked(chart.unit) }],
-      series: [x, ...series], tzDate: times?.date,
-      hooks: { setSeries: [toggled], setSelect: chart.width ? [(plot) => zoom(plot, chart)] : [] },
-    };
-    figure.removeAttribute("data-chart");
-    figure.replaceChildren();
-    const plot = new uPlot(options, data(), figure);
-    if (chart.picks) plot.over.addEventListener("click", () => pick(plot, chart));
-    plot.root.setAttribute("role", "img");
-    plot.root.setAttribute("aria-label", figure.dataset.summary);
-    new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height })).observe(figure);
-  }
-}
-
 // ranges opens the page at once when somebody points at another range. With the keyboard one passes by others.
 function ranges(within) {
   for (const select of within.querySelectorAll("select[data-range]")) {
@@ -236,7 +108,7 @@ function prepare(within) {
   localTimes(within);
   copyButtons(within);
   moreRows(within);
-  charts(within);
+  if (window.charts) charts(within); // on pages that have any
   ranges(within);
   tables(within);
 }

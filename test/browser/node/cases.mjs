@@ -1,5 +1,6 @@
 // What people do with the dashboard, from the link of the first start to a key that is revoked.
 import { base, close, equal, first, inspect, open, quiet, signIn, signOut, test, until } from "./browser.mjs";
+import { charts } from "./charts.mjs";
 import { elsewhere } from "./elsewhere.mjs";
 import { accountMenu, groups, phone } from "./frame.mjs";
 import { columns, head, rows, sorted } from "./lists.mjs";
@@ -339,6 +340,7 @@ for (const [look, options] of Object.entries({
   });
 }
 
+await test("errors are red in a chart, and its values are shown where it is pointed at", () => charts(page, chat));
 await test("a list is sorted", () => sorted(page));
 await test("the columns of a list are chosen, and fit its place", () => columns(page, password));
 await test("a row opens what it is about", () => rows(page));
