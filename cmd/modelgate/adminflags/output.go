@@ -66,7 +66,7 @@ func Ask[T any](ctx context.Context, f AdminFlags, o OutputFlags, w io.Writer, c
 		return admincli.Said(err)
 	}
 	return o.Show(w, answer, func(out *console.Text) {
-		out.Names = Names(ctx, client)
+		out.Names = adminapi.Names(ctx, client)
 		text(out, answer)
 	})
 }

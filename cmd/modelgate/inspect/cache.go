@@ -91,7 +91,7 @@ func (c CacheCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return admincli.Said(err)
 	}
 	return c.Show(stdout, r, func(out *console.Text) {
-		out.Names = adminflags.Names(ctx, client)
+		out.Names = adminapi.Names(ctx, client)
 		cacheTable(out, r.Caches)
 		out.Section([]string{"MODEL", "HITS", "REQUESTS", "SHARE"}, admincli.Rows(r.Models, func(m cacheModel) []string {
 			return []string{m.Model, number(m.Hits), number(m.Requests), percentOf(m.Hits, m.Requests)}

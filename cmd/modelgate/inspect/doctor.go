@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
@@ -41,7 +42,7 @@ func (c DoctorCmd) Run(ctx context.Context, stdout io.Writer) error {
 		var text strings.Builder
 		doctor.Table(&text, found, c.All)
 		if client, err := c.Client(); err == nil {
-			out.Names = adminflags.Names(ctx, client)
+			out.Names = adminapi.Names(ctx, client)
 		}
 		out.WriteString(out.Named(text.String()))
 	})

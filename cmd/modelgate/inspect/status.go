@@ -126,7 +126,7 @@ func (c StatusCmd) once(ctx context.Context, stdout io.Writer) error {
 	}
 	r.OK = len(r.Problems) == 0
 	err = c.Show(stdout, r, func(out *console.Text) {
-		out.Names = adminflags.Names(ctx, client)
+		out.Names = adminapi.Names(ctx, client)
 		r.table(out)
 	})
 	if err != nil {

@@ -77,8 +77,9 @@ func (v *Visit) ref(kind, name, label string) Ref {
 		return of
 	}
 	k, _ := configv1.FindKind(kind)
-	of := Ref{Name: name, Label: cmp.Or(label, name)}
-	_, err := v.API.Get(v.request.Context(), k, name)
+	of := Ref{Name: name}
+	item, err := v.API.Get(v.request.Context(), k, name)
+	of.Label = cmp.Or(label, item.Title(), name)
 	e, refused := errors.AsType[*openai.Error](err)
 	switch {
 	case refused && e.Status == http.StatusNotFound:
@@ -88,6 +89,14 @@ func (v *Visit) ref(kind, name, label string) Ref {
 	}
 	v.refs[[2]string{kind, name}] = of
 	return of
+}
+
+// named writes the names of keys and tokens in place of their ids in a text.
+func (v *Visit) named(text string) string {
+	if v.names == nil {
+		v.names = adminapi.Names(v.request.Context(), v.API)
+	}
+	return v.names(text)
 }
 
 // Path returns the path of a named thing. The name may hold slashes.

@@ -76,6 +76,7 @@ type Visit struct {
 	site    *Site
 	request *http.Request
 	refs    map[[2]string]Ref // by kind and name, as far as they were looked at
+	names   func(string) string
 }
 
 // Now returns the time.

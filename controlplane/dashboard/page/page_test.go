@@ -72,6 +72,30 @@ func TestASectionAddsItsPages(t *testing.T) {
 	require.Equal(t, "/objects/Route/a%20b/c?done=changed", moved.Header().Get("Location"))
 }
 
+// keys plays an admin API with one key that has a name for people.
+func keys(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/admin/v1/keys/key_1" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	_ = httpapi.WriteJSON(w, http.StatusOK, adminapi.Item{Name: "key_1",
+		Object: &configv1.Key{Name: "key_1", DisplayName: "ci & co"}})
+}
+
+func TestPagesShowNamesInPlaceOfIDs(t *testing.T) {
+	names := page.Section{
+		Routes: []page.Route{page.Get("/names", "", func(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
+			return v.Render(w, "names", "Names", "key/key_1 and key_2")
+		})},
+		Templates: fstest.MapFS{"names.html": {Data: []byte(
+			`{{define "content"}}<p>{{.Named .Data}}</p>{{template "ref" (.Ref "Key" "key_1" "")}}{{end}}`)}},
+	}
+	shown := pagetest.New(names, http.HandlerFunc(keys), &configv1.Account{Name: "ada", Role: configv1.Role_OWNER}).
+		Get("/names").Body.String()
+	require.Contains(t, shown, "<p>key/ci &amp; co and key_2</p>", "what is not there has no name")
+	require.Contains(t, shown, `title="key_1">ci &amp; co</a>`)
+}
+
 func TestASectionIsForThoseWhoMay(t *testing.T) {
 	as := func(role configv1.Role, of ...*configv1.Membership) *pagetest.Browser {
 		return pagetest.New(weather(), http.HandlerFunc(models),

@@ -45,6 +45,9 @@ type view struct {
 // Ref returns what a page shows of an object that something else names.
 func (v view) Ref(kind, name, label string) Ref { return v.visit.ref(kind, name, label) }
 
+// Named returns a text with the names of keys and tokens in place of their ids.
+func (v view) Named(text string) string { return v.visit.named(text) }
+
 // May reports whether the visitor has a scope.
 func (v view) May(scope string) bool { return v.principal.May(authz.Scope(scope)) }
 

@@ -56,7 +56,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 				return err
 			}
 			for _, item := range part.Items {
-				data.Found = append(data.Found, finding{kind.Name, titleOf(item), v.PageOf(kind, item.Name)})
+				data.Found = append(data.Found, finding{kind.Name, item.Title(), v.PageOf(kind, item.Name)})
 			}
 		}
 	}
@@ -92,13 +92,4 @@ func findIDs(v *page.Visit, query string) []finding {
 		return []finding{{"Request with the id", query, "/requests?request_id=" + url.QueryEscape(query)}}
 	}
 	return nil
-}
-
-// titleOf is what people call an object.
-func titleOf(item adminapi.Item) string {
-	named, ok := item.Object.(interface{ GetDisplayName() string })
-	if ok && named.GetDisplayName() != "" {
-		return named.GetDisplayName()
-	}
-	return item.Name
 }

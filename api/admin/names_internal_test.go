@@ -1,4 +1,4 @@
-package adminflags
+package admin
 
 import (
 	"testing"
@@ -14,6 +14,6 @@ func TestNamesStandInPlaceOfIDs(t *testing.T) {
 		"Keys: key_1 (ci), key_1":             "Keys: key_1 (ci), ci", // beside its name, so that a command can have it
 		"monkey_1":                            "monkey_1",
 	} {
-		require.Equal(t, want, named(text, nameOf))
+		require.Equal(t, want, named(namedIDs(), text, nameOf))
 	}
 }

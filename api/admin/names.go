@@ -1,22 +1,30 @@
-package adminflags
+package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
 	"strings"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// mostNames is how many names a command asks for at most. Further ids stay as they are.
+// Title returns what people call an object: its display name, or its name.
+func (i Item) Title() string {
+	if o, ok := i.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
+		return o.GetDisplayName()
+	}
+	return i.Name
+}
+
+// mostNames is how many names [Names] asks for at most. Further ids stay as they are.
 const mostNames = 100
 
 // Names returns what writes the names of keys and tokens in place of their ids in a text. An id stays if the object
 // was deleted or has no name, if the caller may not read it, and where the name stands behind it in parentheses.
-func Names(ctx context.Context, client *adminapi.Client) func(string) string {
+func Names(ctx context.Context, client *Client) func(string) string {
 	known, away := map[string]string{}, false
 	nameOf := func(id string) string {
 		if name, ok := known[id]; ok {
@@ -27,24 +35,24 @@ func Names(ctx context.Context, client *adminapi.Client) func(string) string {
 		}
 		kind := configv1.KeyKind()
 		if strings.HasPrefix(id, "adm_") {
-			kind = TokenKind()
+			kind = configv1.KindOf((*configv1.AdminToken)(nil))
 		}
-		known[id] = id
 		item, err := client.Get(ctx, kind, id)
-		if o, ok := item.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
-			known[id] = o.GetDisplayName()
-		}
+		known[id] = cmp.Or(item.Title(), id)
 		if _, answered := errors.AsType[*openai.Error](err); err != nil && !answered {
 			away = true
 		}
 		return known[id]
 	}
-	return func(text string) string { return named(text, nameOf) }
+	ids := namedIDs()
+	return func(text string) string { return named(ids, text, nameOf) }
 }
 
+// namedIDs matches the ids of objects that have names for people.
+func namedIDs() *regexp.Regexp { return regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b( \()?`) }
+
 // named writes names in place of ids.
-func named(text string, nameOf func(id string) string) string {
-	ids := regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b( \()?`)
+func named(ids *regexp.Regexp, text string, nameOf func(id string) string) string {
 	return ids.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasSuffix(found, "(") {
 			return found
