@@ -22,6 +22,13 @@ const (
 	levels       = 4
 )
 
+const (
+	// keepMinutes is how long sums by minute are kept, of usage and of attempts.
+	keepMinutes = 48 * time.Hour
+	// keepNamedHours is how long the sums of keys and users by hour are kept. Those by day are kept as aggregates are.
+	keepNamedHours = 10 * 24 * time.Hour
+)
+
 // A group identifies one aggregate.
 type group struct {
 	level                      int

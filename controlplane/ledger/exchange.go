@@ -14,6 +14,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -115,8 +116,8 @@ func amountOf(rule string, a *ledgerv1.Amounts) int64 {
 // longText is text of a header, which is longer than others.
 func longText(s string) string {
 	all := ""
-	for len(s) > maxString && len(all) < maxDetails {
-		all, s = all+text(s[:maxString]), s[maxString:]
+	for len(s) > sqldb.MaxText && len(all) < maxDetails {
+		all, s = all+text(s[:sqldb.MaxText]), s[sqldb.MaxText:]
 	}
 	return all + text(s)
 }

@@ -12,6 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
@@ -84,17 +85,17 @@ type count struct {
 
 // countOf reads the options of a count. It returns an error of OpenAI's if they are wrong.
 func (l requestReader) countOf(o adminapi.ListOptions) (*count, error) {
-	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
-	c := &count{width: r.number("width", hours, 1, 86400)}
-	if r.err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
-		r.fail(openai.CodeInvalidValue.On("width",
+	r := params.OfOptions(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
+	c := &count{width: r.Number("width", hours, 1, 86400)}
+	if r.Err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
+		r.Fail(openai.CodeInvalidValue.On("width",
 			"Invalid value for 'width': it must be 60, 300, 3600 or 86400."))
 	}
 	filters := maps.Clone(o.Filters)
 	delete(filters, "width")
 	var err error
-	if c.Query, err = queryOf(adminapi.ListOptions{Query: o.Query, Filters: filters}); err != nil || r.err != nil {
-		return nil, cmp.Or(r.err, err)
+	if c.Query, err = queryOf(adminapi.ListOptions{Query: o.Query, Filters: filters}); err != nil || r.Err != nil {
+		return nil, cmp.Or(r.Err, err)
 	}
 	now := l.db.Now()
 	if c.To == 0 {

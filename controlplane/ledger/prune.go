@@ -37,10 +37,6 @@ const (
 	defaultAggregates = 400 * 24 * time.Hour
 	// keepSpent is longer than the month that anybody asks of.
 	keepSpent = 62 * 24 * time.Hour
-	// keepMinutes is how long sums by minute are kept, of usage and of attempts.
-	keepMinutes = 48 * time.Hour
-	// keepNamedHours is how long the sums of keys and users by hour are kept. Those by day are kept as aggregates are.
-	keepNamedHours = 10 * 24 * time.Hour
 	// migrateEvery is how often Maintain tries to bring the tables up to date.
 	migrateEvery = 2 * time.Second
 

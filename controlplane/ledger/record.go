@@ -6,10 +6,8 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -22,8 +20,6 @@ import (
 )
 
 const (
-	// maxString is how many bytes of a string are kept.
-	maxString = 256
 	// maxCost bounds what one record is believed to have cost, so that sums do not overflow: a million dollars.
 	maxCost = 1e15
 	// maxAhead is how far clocks of others may be ahead.
@@ -192,24 +188,6 @@ func requestsOf(r *ledgerv1.Record) int64 {
 	return max(openai.Count(r.GetRequests()), 1)
 }
 
-// text returns what of a string a database can hold.
-func text(s string) string {
-	if len(s) > maxString {
-		s = s[:maxString]
-	}
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
-		return s
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
-}
-
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 var intoIDs = sqldb.NewInsert("ids", "id, at", "ON CONFLICT (id) DO NOTHING")
 
 // insert notes the ids of rows and returns those that were not there.
@@ -226,3 +204,7 @@ func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, err
 	}
 	return slices.DeleteFunc(rows, func(r row) bool { return !fresh[r.Id] }), nil
 }
+
+func text(s string) string { return sqldb.Text(s) }
+
+func flag(b bool) int64 { return sqldb.Flag(b) }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -20,14 +20,6 @@ import (
 
 // exchangeFilters are the names of the filters that compare a column.
 var exchangeFilters = []string{"user", "key", "organization", "model", "provider", "project", "operation"}
-
-func newReader(o adminapi.ListOptions) *reader {
-	r := &reader{values: url.Values{}, known: map[string]bool{}}
-	for name, value := range o.Filters {
-		r.values.Set(name, value)
-	}
-	return r
-}
 
 // Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
 // of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
@@ -73,18 +65,18 @@ func errAfter() error {
 // filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's if one
 // is unknown.
 func filter(s *sqldb.Statement, o adminapi.ListOptions, names [][2]string) error {
-	r := newReader(o)
+	r := params.OfOptions(o)
 	for _, n := range names {
-		s.Equal(n[1], text(r.one(n[0])))
+		s.Equal(n[1], text(r.One(n[0])))
 	}
-	if start := r.unix("start", 0); start > 0 {
+	if start := r.Unix("start", 0); start > 0 {
 		s.And("at", ">=", start*1e6)
 	}
-	if end := r.unix("end", 0); end > 0 {
+	if end := r.Unix("end", 0); end > 0 {
 		s.And("at", "<", end*1e6)
 	}
-	r.unknown()
-	return r.err
+	r.Unknown()
+	return r.Err
 }
 
 func items(limit int) int {
@@ -155,8 +147,8 @@ func columnOf(name string) segment.Column {
 
 // queryOf reads the options of a search of segments. It returns an error of OpenAI's if they are wrong.
 func queryOf(o adminapi.ListOptions) (segment.Query, error) {
-	r := newReader(o)
-	q := segment.Query{From: r.unix("start", 0) * 1e6, To: r.unix("end", 0) * 1e6, Limit: items(o.Limit),
+	r := params.OfOptions(o)
+	q := segment.Query{From: r.Unix("start", 0) * 1e6, To: r.Unix("end", 0) * 1e6, Limit: items(o.Limit),
 		Columns: listColumns()}
 	var all []segment.Condition
 	add := func(c segment.Condition) { all = append(all, c) }
@@ -164,20 +156,20 @@ func queryOf(o adminapi.ListOptions) (segment.Query, error) {
 		add(segment.Any(segment.Equal(segment.ID, text(o.Query)), segment.Equal(segment.RequestID, text(o.Query))))
 	}
 	for _, f := range exchangeFilters {
-		if value := text(r.one(f)); value != "" {
+		if value := text(r.One(f)); value != "" {
 			add(segment.Equal(columnOf(f), value))
 		}
 	}
-	if keys := r.one("keys"); keys != "" {
+	if keys := r.One("keys"); keys != "" {
 		add(segment.Equal(segment.Key, strings.Split(text(keys), ",")...))
 	}
-	if batch := text(r.one("batch")); batch != "" {
+	if batch := text(r.One("batch")); batch != "" {
 		add(ofBatch(batch))
 	}
-	if rule := text(r.one("rule")); rule != "" {
+	if rule := text(r.One("rule")); rule != "" {
 		add(hasFound(foundByOf(rule)))
 	}
-	switch outcome := r.one("outcome"); outcome {
+	switch outcome := r.One("outcome"); outcome {
 	case "":
 	case adminapi.OutcomeServed:
 		add(segment.All(unrefused(), segment.Not(hasFailed()),
@@ -187,36 +179,36 @@ func queryOf(o adminapi.ListOptions) (segment.Query, error) {
 	default:
 		add(segment.Equal(segment.Outcome, text(outcome)))
 	}
-	if begin := text(r.one("refused_by")); begin != "" {
+	if begin := text(r.One("refused_by")); begin != "" {
 		add(segment.Begins(segment.RefusedBy, begin))
 	}
 	all = append(all, numbersOf(r)...)
-	r.unknown()
+	r.Unknown()
 	if o.After != "" {
 		var ok bool
 		if q.AfterAt, q.AfterID, ok = decodeAfter(o.After); !ok {
-			r.fail(errAfter())
+			r.Fail(errAfter())
 		}
 	}
 	if len(all) > 0 {
 		q.Where = segment.All(all...)
 	}
-	return q, r.err
+	return q, r.Err
 }
 
 // numbersOf returns the conditions on a status, a cost and a duration.
-func numbersOf(r *reader) (all []segment.Condition) {
-	if status := r.number("status", -1, 0, 999); status >= 0 {
+func numbersOf(r *params.Reader) (all []segment.Condition) {
+	if status := r.Number("status", -1, 0, 999); status >= 0 {
 		all = append(all, segment.Between(segment.Status, status, status))
 	}
-	if least := r.one("min_cost_usd"); least != "" {
+	if least := r.One("min_cost_usd"); least != "" {
 		cost, err := usage.ParseUSD(least)
 		if err != nil {
-			r.fail(errMinCost())
+			r.Fail(errMinCost())
 		}
 		all = append(all, segment.Between(segment.Cost, int64(cost), math.MaxInt64))
 	}
-	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
+	if least := r.Number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
 		all = append(all, segment.Between(segment.DurationMS, least, math.MaxInt64))
 	}
 	return all

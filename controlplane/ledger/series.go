@@ -13,6 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -50,29 +51,29 @@ var seriesFields = map[string]string{"model": "model", "key": "api_key", "organi
 	"project": "project", "provider": "provider", "user": "user_id"}
 
 func (l usageReader) seriesQuery(query url.Values) (*seriesQuery, error) {
-	r := reader{values: query, known: map[string]bool{}}
+	r := params.Of(query)
 	now := l.db.Now().UTC()
-	end := r.unix("end", now.Unix()+1)
-	start := r.unix("start", max(end-24*60*60, 0))
-	q := &seriesQuery{reader: l, now: now, by: r.one("by"), order: r.one("order"), width: r.width(),
-		groups: int(r.number("groups", 100, 0, mostGroups)), detailed: int(r.number("detailed", 5, 0, mostGroups)),
+	end := r.Unix("end", now.Unix()+1)
+	start := r.Unix("start", max(end-24*60*60, 0))
+	q := &seriesQuery{reader: l, now: now, by: r.One("by"), order: r.One("order"), width: bucketWidth(r),
+		groups: int(r.Number("groups", 100, 0, mostGroups)), detailed: int(r.Number("detailed", 5, 0, mostGroups)),
 		equal: map[string][]string{}}
 	for _, name := range []string{"model", "key", "organization", "project", "provider", "user"} {
-		if list := r.list(name); len(list) > 0 {
+		if list := r.List(name); len(list) > 0 {
 			q.equal[seriesFields[name]] = list
 		}
 	}
 	if q.by != "" && seriesFields[q.by] == "" {
-		r.fail(openai.CodeInvalidValue.On("by",
+		r.Fail(openai.CodeInvalidValue.On("by",
 			"Invalid value for 'by': it must be model, key, organization, project, provider or user."))
 	}
 	if !slices.Contains([]string{"", "cost", "tokens", "requests", "errors"}, q.order) {
-		r.fail(openai.CodeInvalidValue.On("order",
+		r.Fail(openai.CodeInvalidValue.On("order",
 			"Invalid value for 'order': it must be cost, tokens, requests or errors."))
 	}
-	r.unknown()
-	if r.err != nil {
-		return nil, r.err
+	r.Unknown()
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	q.from, q.to = time.Unix(start, 0).UTC().Truncate(q.width),
 		time.Unix(end-1, 0).UTC().Truncate(q.width).Add(q.width)
@@ -83,13 +84,13 @@ func (l usageReader) seriesQuery(query url.Values) (*seriesQuery, error) {
 	return q, nil
 }
 
-// width reads the width of buckets.
-func (r *reader) width() time.Duration {
+// bucketWidth reads the width of buckets.
+func bucketWidth(r *params.Reader) time.Duration {
 	widths := map[string]time.Duration{"": time.Hour, "1m": time.Minute, "5m": 5 * time.Minute, "1h": time.Hour,
 		"1d": 24 * time.Hour}
-	width, ok := widths[r.one("width")]
+	width, ok := widths[r.One("width")]
 	if !ok {
-		r.fail(openai.CodeInvalidValue.On("width",
+		r.Fail(openai.CodeInvalidValue.On("width",
 			"Invalid value for 'width': it must be 1m, 5m, 1h or 1d."))
 		return time.Hour
 	}

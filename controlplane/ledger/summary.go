@@ -7,6 +7,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -53,23 +54,23 @@ func (s *sums) totals() adminapi.Totals {
 }
 
 func (l usageReader) summaryQuery(o adminapi.ListOptions) (*seriesQuery, error) {
-	r := newReader(o)
+	r := params.OfOptions(o)
 	now := l.db.Now().Unix()
-	end := r.unix("end", now+1)
-	start := r.unix("start", max(end-24*60*60, 0))
+	end := r.Unix("end", now+1)
+	start := r.Unix("start", max(end-24*60*60, 0))
 	q := &seriesQuery{reader: l, width: time.Hour, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
 		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour), equal: map[string][]string{}}
 	for _, name := range []string{"organization", "project", "key", "model", "provider"} {
-		if value := text(r.one(name)); value != "" {
+		if value := text(r.One(name)); value != "" {
 			q.equal[seriesFields[name]] = []string{value}
 		}
 	}
-	r.unknown()
-	if r.err == nil && (end <= start || q.to.Sub(q.from) > maxSummary) {
-		r.fail(openai.CodeInvalidValue.On("end",
+	r.Unknown()
+	if r.Err == nil && (end <= start || q.to.Sub(q.from) > maxSummary) {
+		r.Fail(openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d days.", int(maxSummary.Hours()/24)))
 	}
-	return q, r.err
+	return q, r.Err
 }
 
 // level returns the smallest level of hours that knows what is asked of it, with latencies.

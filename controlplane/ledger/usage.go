@@ -2,13 +2,17 @@ package ledger
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -173,4 +177,99 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	}
 	return 0, 0, 0, openai.CodeInvalidValue.On("bucket_width",
 		"Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
+}
+
+// A pageQuery asks for one page. Its From and To are the page's.
+type pageQuery struct {
+	Query
+	end time.Time // of the last page
+}
+
+// Fields that results can be grouped by, as OpenAI has them, and organization_id, which has a single value at
+// OpenAI.
+func groupFields(resource string) []string {
+	switch resource {
+	case "completions":
+		return []string{"project_id", "user_id", "api_key_id", "model", "batch", "organization_id"}
+	case "embeddings", "moderations", "images", "audio_speeches", "audio_transcriptions":
+		return []string{"project_id", "user_id", "api_key_id", "model", "organization_id"}
+	case "costs":
+		return []string{"project_id", "line_item", "api_key_id", "organization_id"}
+	}
+	return nil
+}
+
+// parsePage reads a query as a client wrote it.
+func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
+	if groupFields(resource) == nil {
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+			Message: "There is no usage of '" + resource + "'."}
+	}
+	values, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return nil, openai.BadRequest("", "The query of the URL cannot be read.")
+	}
+	r := params.Of(values)
+	p := &pageQuery{Query: Query{Resource: resource}}
+	start, end := r.Unix("start_time", -1), r.Unix("end_time", now.Unix()+1)
+	width, usual, most, err := widthOf(resource, r.One("bucket_width"))
+	if err != nil {
+		return nil, err
+	}
+	limit := r.Number("limit", int64(usual), 1, int64(most))
+	p.Projects, p.Keys = r.List("project_ids"), r.List("api_key_ids")
+	if resource != "costs" {
+		p.Users, p.Models = r.List("user_ids"), r.List("models")
+	}
+	if resource == "completions" {
+		p.Batch = r.Boolean("batch")
+	}
+	p.GroupBy = r.Fields("group_by", groupFields(resource))
+	from := r.One("page")
+	r.Unknown()
+	if r.Err == nil && start < 0 {
+		r.Fail(openai.CodeMissingRequiredParameter.On("start_time",
+			"Missing required parameter: 'start_time'."))
+	}
+	if r.Err == nil && end <= start {
+		r.Fail(openai.CodeInvalidValue.On("end_time",
+			"Invalid value for 'end_time': it must be after 'start_time'."))
+	}
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	p.Width = width
+	p.From, p.end = time.Unix(start, 0).UTC().Truncate(width), time.Unix(end-1, 0).UTC().Truncate(width).Add(width)
+	if from != "" {
+		var ok bool
+		if p.From, p.end, ok = decodePage(from, width); !ok {
+			return nil, openai.CodeInvalidValue.On("page",
+				"Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
+		}
+	}
+	p.To = p.From.Add(time.Duration(limit) * width)
+	if p.To.After(p.end) {
+		p.To = p.end
+	}
+	return p, nil
+}
+
+// encodePage says where a page begins, and where the last ends: the end of a query without one is not to move while it
+// is paged through.
+func encodePage(from, end time.Time) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(from.Unix()))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(end.Unix())))
+}
+
+func decodePage(text string, width time.Duration) (from, end time.Time, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != 16 {
+		return from, end, false
+	}
+	a, z := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	if a > params.MaxTime || z > params.MaxTime+86400 || a >= z {
+		return from, end, false
+	}
+	from, end = time.Unix(int64(a), 0).UTC(), time.Unix(int64(z), 0).UTC()
+	return from, end, from.Equal(from.Truncate(width)) && end.Equal(end.Truncate(width))
 }

@@ -83,6 +83,7 @@ var table = []rule{
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/ledger/sqldb", []string{"api/openai", "internal/turns"},
 		[]string{"github.com/jackc/pgx/...", "modernc.org/sqlite/..."}},
+	{"controlplane/ledger/params", []string{"api/admin", "api/openai", "controlplane/ledger/sqldb"}, nil},
 	{"controlplane/ledger/segstore", []string{"controlplane/ledger/segment", "controlplane/ledger/sqldb",
 		"internal/blobstore", "internal/id"}, []string{"gocloud.dev/blob"}},
 	{"controlplane/ledger/migrations", []string{"controlplane/ledger/segstore", "controlplane/ledger/sqldb"}, nil},

@@ -160,3 +160,25 @@ func (t Time) Scan(v any) error {
 	*t.To = time.Unix(0, 0).Add(time.Duration(n) * t.Unit).UTC()
 	return nil
 }
+
+// MaxText is how many bytes of a text are kept.
+const MaxText = 256
+
+// Text returns what of a string a database can hold.
+func Text(s string) string {
+	if len(s) > MaxText {
+		s = s[:MaxText]
+	}
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+}
+
+// Flag returns a bool as databases keep it.
+func Flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
