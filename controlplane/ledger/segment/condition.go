@@ -44,6 +44,13 @@ func (c *textCondition) may(g *GroupSummary) bool {
 	return s == nil || slices.ContainsFunc(c.values, s.mayHave) || slices.ContainsFunc(c.prefixes, s.mayHavePrefix)
 }
 
+// must reports whether all rows of a row group meet it, as far as the summary knows. Lists may be empty.
+func (c *textCondition) must(g *GroupSummary) bool {
+	s := g.setOf(c.column)
+	return s != nil && s.filter == nil && c.column != Guards &&
+		!slices.ContainsFunc(s.exact, func(value string) bool { return !c.met(value) })
+}
+
 func (c *textCondition) met(s string) bool {
 	return slices.Contains(c.values, s) ||
 		slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
@@ -149,7 +156,10 @@ func (some anyOf) match(g *groupReader, keep []bool) error {
 
 type notThe struct{ of Condition }
 
-func (not notThe) may(*GroupSummary) bool { return true }
+func (not notThe) may(g *GroupSummary) bool {
+	c, ok := not.of.(*textCondition)
+	return !ok || !c.must(g)
+}
 
 func (not notThe) match(g *groupReader, keep []bool) error {
 	met := slices.Clone(keep)
