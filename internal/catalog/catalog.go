@@ -79,6 +79,12 @@ func over(facts, e *configv1.ModelFacts) {
 			facts.Capabilities.UnsupportedParameters = nil
 		}
 	}
+	if e.GetInputs() != nil {
+		facts.Inputs = nil
+	}
+	if e.GetOutputs() != nil {
+		facts.Outputs = nil
+	}
 	if e.GetPrice() != nil || e.GetLaterPrices() != nil {
 		facts.Price, facts.LaterPrices = nil, nil
 	}

@@ -64,7 +64,8 @@ func TestEveryPatternMatchesAModel(t *testing.T) {
 func TestEveryEntryStatesWhatItIsFor(t *testing.T) {
 	for i, e := range builtinCatalog(t).GetModels() {
 		require.NotEmpty(t, e.GetVendors(), "models[%d]", i)
-		require.True(t, e.GetCapabilities() != nil || e.GetPrice() != nil, "models[%d] says nothing", i)
+		says := e.GetCapabilities() != nil || e.GetPrice() != nil || e.GetInputs() != nil || e.GetRetiresAt() != nil
+		require.True(t, says, "models[%d] says nothing", i)
 	}
 }
 

@@ -297,6 +297,67 @@ func (Approvers) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
+type Modality int32
+
+const (
+	Modality_MODALITY_UNSPECIFIED Modality = 0
+	Modality_TEXT                 Modality = 1
+	Modality_IMAGE                Modality = 2
+	Modality_AUDIO                Modality = 3
+	Modality_VIDEO                Modality = 4
+	Modality_FILE                 Modality = 5 // such as PDF
+	Modality_VECTOR               Modality = 6 // of an embedding
+)
+
+// Enum value maps for Modality.
+var (
+	Modality_name = map[int32]string{
+		0: "MODALITY_UNSPECIFIED",
+		1: "TEXT",
+		2: "IMAGE",
+		3: "AUDIO",
+		4: "VIDEO",
+		5: "FILE",
+		6: "VECTOR",
+	}
+	Modality_value = map[string]int32{
+		"MODALITY_UNSPECIFIED": 0,
+		"TEXT":                 1,
+		"IMAGE":                2,
+		"AUDIO":                3,
+		"VIDEO":                4,
+		"FILE":                 5,
+		"VECTOR":               6,
+	}
+)
+
+func (x Modality) Enum() *Modality {
+	p := new(Modality)
+	*p = x
+	return p
+}
+
+func (x Modality) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Modality) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
+}
+
+func (Modality) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[5]
+}
+
+func (x Modality) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Modality.Descriptor instead.
+func (Modality) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
 type Sampling int32
 
 const (
@@ -333,11 +394,11 @@ func (x Sampling) String() string {
 }
 
 func (Sampling) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
 }
 
 func (Sampling) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[5]
+	return &file_api_config_v1_config_proto_enumTypes[6]
 }
 
 func (x Sampling) Number() protoreflect.EnumNumber {
@@ -346,7 +407,7 @@ func (x Sampling) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Sampling.Descriptor instead.
 func (Sampling) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 type Thinking int32
@@ -391,11 +452,11 @@ func (x Thinking) String() string {
 }
 
 func (Thinking) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
 }
 
 func (Thinking) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[6]
+	return &file_api_config_v1_config_proto_enumTypes[7]
 }
 
 func (x Thinking) Number() protoreflect.EnumNumber {
@@ -404,7 +465,7 @@ func (x Thinking) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Thinking.Descriptor instead.
 func (Thinking) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 // AlertCondition is what an AlertRule looks at.
@@ -474,11 +535,11 @@ func (x AlertCondition) String() string {
 }
 
 func (AlertCondition) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
 }
 
 func (AlertCondition) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[7]
+	return &file_api_config_v1_config_proto_enumTypes[8]
 }
 
 func (x AlertCondition) Number() protoreflect.EnumNumber {
@@ -487,7 +548,7 @@ func (x AlertCondition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AlertCondition.Descriptor instead.
 func (AlertCondition) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 // SmtpTls is how a connection to an SMTP server is encrypted.
@@ -527,11 +588,11 @@ func (x SmtpTls) String() string {
 }
 
 func (SmtpTls) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
 }
 
 func (SmtpTls) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[8]
+	return &file_api_config_v1_config_proto_enumTypes[9]
 }
 
 func (x SmtpTls) Number() protoreflect.EnumNumber {
@@ -540,7 +601,7 @@ func (x SmtpTls) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpTls.Descriptor instead.
 func (SmtpTls) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 // GuardMode is what happens to what a rule finds.
@@ -580,11 +641,11 @@ func (x GuardMode) String() string {
 }
 
 func (GuardMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
 }
 
 func (GuardMode) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[9]
+	return &file_api_config_v1_config_proto_enumTypes[10]
 }
 
 func (x GuardMode) Number() protoreflect.EnumNumber {
@@ -593,7 +654,7 @@ func (x GuardMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardMode.Descriptor instead.
 func (GuardMode) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 // GuardSide is a side of an exchange.
@@ -630,11 +691,11 @@ func (x GuardSide) String() string {
 }
 
 func (GuardSide) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[11].Descriptor()
 }
 
 func (GuardSide) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[10]
+	return &file_api_config_v1_config_proto_enumTypes[11]
 }
 
 func (x GuardSide) Number() protoreflect.EnumNumber {
@@ -643,7 +704,7 @@ func (x GuardSide) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardSide.Descriptor instead.
 func (GuardSide) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 // SensitiveData is a kind of data whose form is known.
@@ -716,11 +777,11 @@ func (x SensitiveData) String() string {
 }
 
 func (SensitiveData) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[11].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[12].Descriptor()
 }
 
 func (SensitiveData) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[11]
+	return &file_api_config_v1_config_proto_enumTypes[12]
 }
 
 func (x SensitiveData) Number() protoreflect.EnumNumber {
@@ -729,7 +790,7 @@ func (x SensitiveData) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SensitiveData.Descriptor instead.
 func (SensitiveData) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 // CheckerType is how a Checker is called.
@@ -781,11 +842,11 @@ func (x CheckerType) String() string {
 }
 
 func (CheckerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[12].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[13].Descriptor()
 }
 
 func (CheckerType) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[12]
+	return &file_api_config_v1_config_proto_enumTypes[13]
 }
 
 func (x CheckerType) Number() protoreflect.EnumNumber {
@@ -794,7 +855,7 @@ func (x CheckerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckerType.Descriptor instead.
 func (CheckerType) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
@@ -4560,7 +4621,12 @@ type ModelFacts struct {
 	Capabilities *Capabilities `protobuf:"bytes,3,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	Price        *Price        `protobuf:"bytes,4,opt,name=price,proto3" json:"price,omitempty"`
 	// Prices that hold from a time on, in ascending order. Each replaces the whole price before it.
-	LaterPrices   []*LaterPrice `protobuf:"bytes,5,rep,name=later_prices,json=laterPrices,proto3" json:"later_prices,omitempty"`
+	LaterPrices []*LaterPrice `protobuf:"bytes,5,rep,name=later_prices,json=laterPrices,proto3" json:"later_prices,omitempty"`
+	// What a request may have, and what an answer may have. Only lists of models show them.
+	Inputs  []Modality `protobuf:"varint,6,rep,packed,name=inputs,proto3,enum=modelgate.config.v1.Modality" json:"inputs,omitempty"`
+	Outputs []Modality `protobuf:"varint,7,rep,packed,name=outputs,proto3,enum=modelgate.config.v1.Modality" json:"outputs,omitempty"`
+	// Time from which the vendor does not serve the model any more. Requests are sent all the same.
+	RetiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=retires_at,json=retiresAt,proto3" json:"retires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4626,6 +4692,27 @@ func (x *ModelFacts) GetPrice() *Price {
 func (x *ModelFacts) GetLaterPrices() []*LaterPrice {
 	if x != nil {
 		return x.LaterPrices
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetInputs() []Modality {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetOutputs() []Modality {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetRetiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetiresAt
 	}
 	return nil
 }
@@ -8057,14 +8144,18 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models \x05\xd2\xf3\x18\x14\n" +
-	"\x12facts about models\"\xc1\x02\n" +
+	"\x12facts about models\"\xec\x03\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
 	"\avendors\x18\x01 \x03(\tR\avendors\x12B\n" +
 	"\x06models\x18\x02 \x03(\tB*\xca\xf3\x18&2\"needs at least one name or pattern8\x02R\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
 	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\x12B\n" +
-	"\flater_prices\x18\x05 \x03(\v2\x1f.modelgate.config.v1.LaterPriceR\vlaterPrices:\x18\xd2\xf3\x18\x14\n" +
+	"\flater_prices\x18\x05 \x03(\v2\x1f.modelgate.config.v1.LaterPriceR\vlaterPrices\x125\n" +
+	"\x06inputs\x18\x06 \x03(\x0e2\x1d.modelgate.config.v1.ModalityR\x06inputs\x127\n" +
+	"\aoutputs\x18\a \x03(\x0e2\x1d.modelgate.config.v1.ModalityR\aoutputs\x129\n" +
+	"\n" +
+	"retires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tretiresAt:\x18\xd2\xf3\x18\x14\n" +
 	"\x12facts about models\"\x98\x01\n" +
 	"\n" +
 	"LaterPrice\x12A\n" +
@@ -8446,7 +8537,16 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15APPROVERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06ADMINS\x10\x01\x12\x11\n" +
-	"\rTENANT_ADMINS\x10\x02*D\n" +
+	"\rTENANT_ADMINS\x10\x02*e\n" +
+	"\bModality\x12\x18\n" +
+	"\x14MODALITY_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04TEXT\x10\x01\x12\t\n" +
+	"\x05IMAGE\x10\x02\x12\t\n" +
+	"\x05AUDIO\x10\x03\x12\t\n" +
+	"\x05VIDEO\x10\x04\x12\b\n" +
+	"\x04FILE\x10\x05\x12\n" +
+	"\n" +
+	"\x06VECTOR\x10\x06*D\n" +
 	"\bSampling\x12\x18\n" +
 	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOTH\x10\x01\x12\a\n" +
@@ -8540,7 +8640,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
 var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
@@ -8548,218 +8648,222 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(KeysOfLeavers)(0),            // 2: modelgate.config.v1.KeysOfLeavers
 	(Role)(0),                     // 3: modelgate.config.v1.Role
 	(Approvers)(0),                // 4: modelgate.config.v1.Approvers
-	(Sampling)(0),                 // 5: modelgate.config.v1.Sampling
-	(Thinking)(0),                 // 6: modelgate.config.v1.Thinking
-	(AlertCondition)(0),           // 7: modelgate.config.v1.AlertCondition
-	(SmtpTls)(0),                  // 8: modelgate.config.v1.SmtpTls
-	(GuardMode)(0),                // 9: modelgate.config.v1.GuardMode
-	(GuardSide)(0),                // 10: modelgate.config.v1.GuardSide
-	(SensitiveData)(0),            // 11: modelgate.config.v1.SensitiveData
-	(CheckerType)(0),              // 12: modelgate.config.v1.CheckerType
-	(*Provider)(nil),              // 13: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 14: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 15: modelgate.config.v1.Credential
-	(*VaultSecret)(nil),           // 16: modelgate.config.v1.VaultSecret
-	(*ManagedSecret)(nil),         // 17: modelgate.config.v1.ManagedSecret
-	(*WorkloadIdentity)(nil),      // 18: modelgate.config.v1.WorkloadIdentity
-	(*Timeouts)(nil),              // 19: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 20: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 21: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 22: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 23: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 24: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 25: modelgate.config.v1.Key
-	(*Departure)(nil),             // 26: modelgate.config.v1.Departure
-	(*RetiredKey)(nil),            // 27: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 28: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 29: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 30: modelgate.config.v1.Organization
-	(*Project)(nil),               // 31: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 32: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 33: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 34: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 35: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 36: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 37: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 38: modelgate.config.v1.Account
-	(*Provisioning)(nil),          // 39: modelgate.config.v1.Provisioning
-	(*IdentityGroup)(nil),         // 40: modelgate.config.v1.IdentityGroup
-	(*Membership)(nil),            // 41: modelgate.config.v1.Membership
-	(*Identity)(nil),              // 42: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 43: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 44: modelgate.config.v1.GroupRole
-	(*Retention)(nil),             // 45: modelgate.config.v1.Retention
-	(*AdminToken)(nil),            // 46: modelgate.config.v1.AdminToken
-	(*ApprovalRule)(nil),          // 47: modelgate.config.v1.ApprovalRule
-	(*Gateway)(nil),               // 48: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 49: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 50: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 51: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 52: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 53: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 54: modelgate.config.v1.ModelFacts
-	(*LaterPrice)(nil),            // 55: modelgate.config.v1.LaterPrice
-	(*Capabilities)(nil),          // 56: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 57: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 58: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 59: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 60: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 61: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 62: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 63: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 64: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 65: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 66: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 67: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 68: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 69: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 70: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 71: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 72: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 73: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 74: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 75: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 76: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 77: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 78: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 79: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 80: modelgate.config.v1.TokenBinding
-	(*CertificateIssuer)(nil),     // 81: modelgate.config.v1.CertificateIssuer
-	(*CertificateBinding)(nil),    // 82: modelgate.config.v1.CertificateBinding
-	(*Policy)(nil),                // 83: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 84: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 85: modelgate.config.v1.ResponseCache
-	(*SimilarAnswers)(nil),        // 86: modelgate.config.v1.SimilarAnswers
-	(*Checker)(nil),               // 87: modelgate.config.v1.Checker
-	nil,                           // 88: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 89: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 90: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 91: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 92: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 93: google.protobuf.Timestamp
+	(Modality)(0),                 // 5: modelgate.config.v1.Modality
+	(Sampling)(0),                 // 6: modelgate.config.v1.Sampling
+	(Thinking)(0),                 // 7: modelgate.config.v1.Thinking
+	(AlertCondition)(0),           // 8: modelgate.config.v1.AlertCondition
+	(SmtpTls)(0),                  // 9: modelgate.config.v1.SmtpTls
+	(GuardMode)(0),                // 10: modelgate.config.v1.GuardMode
+	(GuardSide)(0),                // 11: modelgate.config.v1.GuardSide
+	(SensitiveData)(0),            // 12: modelgate.config.v1.SensitiveData
+	(CheckerType)(0),              // 13: modelgate.config.v1.CheckerType
+	(*Provider)(nil),              // 14: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 15: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 16: modelgate.config.v1.Credential
+	(*VaultSecret)(nil),           // 17: modelgate.config.v1.VaultSecret
+	(*ManagedSecret)(nil),         // 18: modelgate.config.v1.ManagedSecret
+	(*WorkloadIdentity)(nil),      // 19: modelgate.config.v1.WorkloadIdentity
+	(*Timeouts)(nil),              // 20: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 21: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 22: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 23: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 24: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 25: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 26: modelgate.config.v1.Key
+	(*Departure)(nil),             // 27: modelgate.config.v1.Departure
+	(*RetiredKey)(nil),            // 28: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 29: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 30: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 31: modelgate.config.v1.Organization
+	(*Project)(nil),               // 32: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 33: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 34: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 35: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 36: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 37: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 38: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 39: modelgate.config.v1.Account
+	(*Provisioning)(nil),          // 40: modelgate.config.v1.Provisioning
+	(*IdentityGroup)(nil),         // 41: modelgate.config.v1.IdentityGroup
+	(*Membership)(nil),            // 42: modelgate.config.v1.Membership
+	(*Identity)(nil),              // 43: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 44: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 45: modelgate.config.v1.GroupRole
+	(*Retention)(nil),             // 46: modelgate.config.v1.Retention
+	(*AdminToken)(nil),            // 47: modelgate.config.v1.AdminToken
+	(*ApprovalRule)(nil),          // 48: modelgate.config.v1.ApprovalRule
+	(*Gateway)(nil),               // 49: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 50: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 51: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 52: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 53: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 54: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 55: modelgate.config.v1.ModelFacts
+	(*LaterPrice)(nil),            // 56: modelgate.config.v1.LaterPrice
+	(*Capabilities)(nil),          // 57: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 58: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 59: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 60: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 61: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 62: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 63: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 64: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 65: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 66: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 67: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 68: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 69: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 70: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 71: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 72: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 73: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 74: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 75: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 76: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 77: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 78: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 79: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 80: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 81: modelgate.config.v1.TokenBinding
+	(*CertificateIssuer)(nil),     // 82: modelgate.config.v1.CertificateIssuer
+	(*CertificateBinding)(nil),    // 83: modelgate.config.v1.CertificateBinding
+	(*Policy)(nil),                // 84: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 85: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 86: modelgate.config.v1.ResponseCache
+	(*SimilarAnswers)(nil),        // 87: modelgate.config.v1.SimilarAnswers
+	(*Checker)(nil),               // 88: modelgate.config.v1.Checker
+	nil,                           // 89: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 90: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 91: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 92: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 93: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	15,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	88,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	19,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	20,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	16,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	89,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	20,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	21,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	14,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	92,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	16,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	17,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
-	18,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	92,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	92,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	92,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	23,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	24,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	19,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	93,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	22,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	93,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	93,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	28,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	29,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	89,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	27,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	32,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	26,  // 25: modelgate.config.v1.Key.left:type_name -> modelgate.config.v1.Departure
-	93,  // 26: modelgate.config.v1.Departure.at:type_name -> google.protobuf.Timestamp
-	93,  // 27: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	15,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	93,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	17,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
+	18,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
+	19,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
+	93,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	93,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	93,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	24,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	25,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	20,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	94,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	23,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	94,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	94,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	29,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	30,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	90,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	28,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	33,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	27,  // 25: modelgate.config.v1.Key.left:type_name -> modelgate.config.v1.Departure
+	94,  // 26: modelgate.config.v1.Departure.at:type_name -> google.protobuf.Timestamp
+	94,  // 27: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,   // 28: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,   // 29: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	28,  // 30: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	29,  // 31: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	93,  // 32: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	34,  // 33: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	32,  // 34: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	29,  // 30: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	30,  // 31: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	94,  // 32: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	35,  // 33: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	33,  // 34: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	2,   // 35: modelgate.config.v1.Organization.keys_of_leavers:type_name -> modelgate.config.v1.KeysOfLeavers
-	28,  // 36: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	29,  // 37: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	93,  // 38: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	34,  // 39: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	32,  // 40: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	33,  // 41: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	92,  // 42: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	36,  // 43: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	37,  // 44: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	36,  // 45: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	29,  // 36: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	30,  // 37: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	94,  // 38: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	35,  // 39: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	33,  // 40: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	34,  // 41: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	93,  // 42: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	37,  // 43: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	38,  // 44: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	37,  // 45: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,   // 46: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	3,   // 47: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	93,  // 48: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	42,  // 49: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	39,  // 50: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
-	41,  // 51: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	93,  // 52: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	94,  // 48: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	43,  // 49: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	40,  // 50: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
+	42,  // 51: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
+	94,  // 52: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
 	3,   // 53: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
-	15,  // 54: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	44,  // 55: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	16,  // 54: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	45,  // 55: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	3,   // 56: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	92,  // 57: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	93,  // 57: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	3,   // 58: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	92,  // 59: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	92,  // 60: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	92,  // 61: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	92,  // 62: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	93,  // 63: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	93,  // 64: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 59: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	93,  // 60: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	93,  // 61: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	93,  // 62: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	94,  // 63: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	94,  // 64: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	4,   // 65: modelgate.config.v1.ApprovalRule.approvers:type_name -> modelgate.config.v1.Approvers
-	92,  // 66: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
-	50,  // 67: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	49,  // 68: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	92,  // 69: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	15,  // 70: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	54,  // 71: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	56,  // 72: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	57,  // 73: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	55,  // 74: modelgate.config.v1.ModelFacts.later_prices:type_name -> modelgate.config.v1.LaterPrice
-	93,  // 75: modelgate.config.v1.LaterPrice.from:type_name -> google.protobuf.Timestamp
-	57,  // 76: modelgate.config.v1.LaterPrice.price:type_name -> modelgate.config.v1.Price
-	5,   // 77: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	6,   // 78: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	90,  // 79: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	60,  // 80: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	58,  // 81: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	59,  // 82: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	63,  // 83: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	62,  // 84: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	92,  // 85: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	15,  // 86: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	7,   // 87: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	92,  // 88: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	92,  // 89: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	67,  // 90: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	68,  // 91: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	69,  // 92: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	15,  // 93: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	8,   // 94: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	71,  // 95: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	72,  // 96: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	73,  // 97: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	74,  // 98: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	15,  // 99: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	76,  // 100: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	78,  // 101: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	9,   // 102: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	10,  // 103: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	11,  // 104: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	80,  // 105: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	91,  // 106: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	82,  // 107: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
-	84,  // 108: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	92,  // 109: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	86,  // 110: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
-	15,  // 111: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
-	92,  // 112: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
-	12,  // 113: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	15,  // 114: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	92,  // 115: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	116, // [116:116] is the sub-list for method output_type
-	116, // [116:116] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	93,  // 66: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
+	51,  // 67: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	50,  // 68: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	93,  // 69: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	16,  // 70: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	55,  // 71: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	57,  // 72: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	58,  // 73: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	56,  // 74: modelgate.config.v1.ModelFacts.later_prices:type_name -> modelgate.config.v1.LaterPrice
+	5,   // 75: modelgate.config.v1.ModelFacts.inputs:type_name -> modelgate.config.v1.Modality
+	5,   // 76: modelgate.config.v1.ModelFacts.outputs:type_name -> modelgate.config.v1.Modality
+	94,  // 77: modelgate.config.v1.ModelFacts.retires_at:type_name -> google.protobuf.Timestamp
+	94,  // 78: modelgate.config.v1.LaterPrice.from:type_name -> google.protobuf.Timestamp
+	58,  // 79: modelgate.config.v1.LaterPrice.price:type_name -> modelgate.config.v1.Price
+	6,   // 80: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	7,   // 81: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	91,  // 82: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	61,  // 83: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	59,  // 84: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	60,  // 85: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	64,  // 86: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	63,  // 87: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	93,  // 88: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	16,  // 89: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	8,   // 90: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	93,  // 91: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	93,  // 92: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	68,  // 93: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	69,  // 94: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	70,  // 95: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	16,  // 96: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	9,   // 97: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	72,  // 98: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	73,  // 99: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	74,  // 100: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	75,  // 101: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	16,  // 102: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	77,  // 103: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	79,  // 104: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	10,  // 105: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	11,  // 106: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	12,  // 107: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	81,  // 108: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	92,  // 109: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	83,  // 110: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
+	85,  // 111: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	93,  // 112: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	87,  // 113: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
+	16,  // 114: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
+	93,  // 115: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
+	13,  // 116: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	16,  // 117: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	93,  // 118: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	119, // [119:119] is the sub-list for method output_type
+	119, // [119:119] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -8785,7 +8889,7 @@ func file_api_config_v1_config_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      13,
+			NumEnums:      14,
 			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -61,8 +62,8 @@ The facts about models decide how requests are translated and what they cost. Th
 entries of the built-in catalog. An operator's Catalog takes precedence over them. The first
 entry that states a fact counts. Prices are US dollars for a million tokens.
 
-| vendors | models | context | maximum output | reasoning | structured output | input | output |
-|---|---|---|---|---|---|---|---|
+| vendors | models | context | maximum output | reasoning | structured output | input | output | takes | answers with | retires |
+|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 func main() {
@@ -158,7 +159,10 @@ func writeVendor(b *bytes.Buffer, p provider.Provider) {
 
 func writeModels(b *bytes.Buffer, m *configv1.ModelFacts) {
 	can := m.GetCapabilities()
-	thinking, structured := "", ""
+	thinking, structured, retires := "", "", ""
+	if m.GetRetiresAt() != nil {
+		retires = m.GetRetiresAt().AsTime().Format(time.DateOnly)
+	}
 	if can.GetThinking() != configv1.Thinking_THINKING_UNSPECIFIED {
 		thinking = strings.ToLower(can.GetThinking().String())
 	}
@@ -171,7 +175,16 @@ func writeModels(b *bytes.Buffer, m *configv1.ModelFacts) {
 	}
 	row(b, strings.Join(m.GetVendors(), " "), strings.Join(names, " "), number(can.GetContextTokens()),
 		number(can.GetMaxOutputTokens()),
-		thinking, structured, m.GetPrice().GetInput(), m.GetPrice().GetOutput())
+		thinking, structured, m.GetPrice().GetInput(), m.GetPrice().GetOutput(), modalities(m.GetInputs()),
+		modalities(m.GetOutputs()), retires)
+}
+
+func modalities(list []configv1.Modality) string {
+	var words []string
+	for _, m := range list {
+		words = append(words, strings.ToLower(m.String()))
+	}
+	return strings.Join(words, " ")
 }
 
 func row(b *bytes.Buffer, cells ...string) {
