@@ -911,9 +911,6 @@ type IncidentChange struct {
 type IncidentHit struct {
 	Requests int64 `json:"requests"`
 
-	// AtLeast There are more requests than were looked at.
-	AtLeast bool `json:"at_least,omitempty"`
-
 	// CostUSD What these requests have cost.
 	CostUSD       string   `json:"cost_usd"`
 	Organizations []string `json:"organizations"`

@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -22,10 +23,8 @@ const (
 	longest = 24 * time.Hour
 	// quiet is the time without a bad event that parts one incident from the one before.
 	quiet = 15 * time.Minute
-	// pageSize and pages bound how many requests are looked at.
-	pageSize, pages = 500, 6
-	// opened is how many requests are looked at with their attempts.
-	mostAttempts = 100
+	// microMinute is a minute in microseconds.
+	microMinute = int64(time.Minute / time.Microsecond)
 	// mostHit is how many names of those who are hit are listed.
 	mostHit = 20
 	// ownChange and otherChange are how long before an incident a change may be its cause: one of what left its normal
@@ -35,8 +34,10 @@ const (
 
 // A Log is the ledger's knowledge of requests, attempts and changes.
 type Log interface {
-	Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error)
-	Exchange(ctx context.Context, id string) (e adminapi.Exchange, found bool, err error)
+	// Walk calls do for each exchange that options select, in no order. It calls begin first, and again if it begins
+	// anew.
+	Walk(ctx context.Context, o adminapi.ListOptions, columns []segment.Column, begin func(),
+		do func(*segment.Row)) error
 	Minutes(ctx context.Context, provider string, since time.Time) ([]ledger.Minute, error)
 	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
 }
@@ -61,14 +62,22 @@ func (d *describer) since(ctx context.Context, t Trouble) (time.Time, error) {
 	if t.Requests == nil {
 		return d.now, nil
 	}
+	minutes := map[int64][2]int64{} // the first and the last request of each
+	err := d.log.Walk(ctx, adminapi.ListOptions{Filters: span(t.Requests, d.now.Add(-longest), d.now.Add(time.Second))},
+		[]segment.Column{segment.StartedAt}, func() { clear(minutes) }, func(r *segment.Row) {
+			of := minutes[r.StartedAt/microMinute]
+			if of[0] == 0 || r.StartedAt < of[0] {
+				of[0] = r.StartedAt
+			}
+			minutes[r.StartedAt/microMinute] = [2]int64{of[0], max(of[1], r.StartedAt)}
+		})
 	first := d.now
-	_, err := d.each(ctx, t.Requests, d.now.Add(-longest), d.now, func(e *adminapi.Exchange) bool {
-		if first.Sub(e.Start) > quiet {
-			return false
+	for _, m := range slices.Backward(slices.Sorted(maps.Keys(minutes))) {
+		if first.Sub(time.UnixMicro(minutes[m][1])) > quiet {
+			break
 		}
-		first = e.Start
-		return true
-	})
+		first = time.UnixMicro(minutes[m][0]).UTC()
+	}
 	return first, err
 }
 
@@ -106,41 +115,20 @@ func begin(minutes []ledger.Minute) (first time.Time, ok bool) {
 }
 
 // firstIn returns when the first attempt at a provider failed, not before a time, of the requests between two others;
-// zero: none is found. It halves the time until a page has all requests of it.
+// zero: none is found.
 func (d *describer) firstIn(ctx context.Context, provider string, least, from, to time.Time) (time.Time, error) {
-	page, err := d.log.Exchanges(ctx, adminapi.ListOptions{Limit: pageSize, Filters: span(nil, from, to)})
-	if err != nil {
-		return time.Time{}, err
-	}
-	if half := to.Sub(from) / 2; page.Next != "" && half >= time.Second {
-		middle := from.Add(half.Truncate(time.Second))
-		at, err := d.firstIn(ctx, provider, least, from, middle)
-		if err != nil || !at.IsZero() {
-			return at, err
-		}
-		return d.firstIn(ctx, provider, least, middle, to)
-	}
-	asked := 0
-	for _, e := range slices.Backward(page.Items) {
-		if e.Attempts < 2 && (e.Provider != provider || !e.Failed()) || asked == mostAttempts {
-			continue
-		}
-		asked++
-		whole, found, err := d.log.Exchange(ctx, e.ID)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if !found {
-			continue
-		}
-		for _, a := range whole.AttemptList {
-			at := whole.Start.Add(time.Duration(a.StartMS) * time.Millisecond)
-			if a.Provider == provider && a.Error != "" && !at.Before(least) {
-				return at, nil
+	var first time.Time
+	err := d.log.Walk(ctx, adminapi.ListOptions{Filters: span(nil, from, to)},
+		[]segment.Column{segment.StartedAt, segment.AttemptList}, func() { first = time.Time{} }, func(r *segment.Row) {
+			for i := range r.AttemptList {
+				a := &r.AttemptList[i]
+				at := time.UnixMicro(r.StartedAt).UTC().Add(time.Duration(a.StartMS) * time.Millisecond)
+				if a.Provider == provider && a.Error != "" && !at.Before(least) && (first.IsZero() || at.Before(first)) {
+					first = at
+				}
 			}
-		}
-	}
-	return time.Time{}, nil
+		})
+	return first, err
 }
 
 // span returns filters of the request log with a time.
@@ -150,61 +138,42 @@ func span(filters map[string]string, from, to time.Time) map[string]string {
 	return all
 }
 
-// each calls f for requests, the newest first, until it returns false, and reports whether there are more than it has
-// looked at.
-func (d *describer) each(ctx context.Context, filters map[string]string, from, to time.Time,
-	f func(*adminapi.Exchange) bool) (more bool, err error) {
-	o := adminapi.ListOptions{Limit: pageSize, Filters: span(filters, from, to.Add(time.Second))}
-	for range pages {
-		page, err := d.log.Exchanges(ctx, o)
-		if err != nil {
-			return false, err
-		}
-		for i := range page.Items {
-			if !f(&page.Items[i]) {
-				return true, nil
-			}
-		}
-		if o.After = page.Next; o.After == "" {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // hit returns who was hit since a time, and when the last was.
 func (d *describer) hit(ctx context.Context, t Trouble, since time.Time) (h adminapi.IncidentHit, last time.Time,
 	err error) {
-	counts := [4]map[string]int64{{}, {}, {}, {}}
+	var counts [4]map[string]int64
 	var cost usage.Nano
+	begin := func() {
+		h.Requests, cost, last = 0, 0, time.Time{}
+		counts = [4]map[string]int64{{}, {}, {}, {}}
+	}
+	begin()
 	if t.Requests != nil {
-		h.AtLeast, err = d.each(ctx, t.Requests, since, d.now, func(e *adminapi.Exchange) bool {
-			h.Requests += max(e.Requests, 1)
-			if e.Start.After(last) {
-				last = e.Start
-			}
-			if nano, err := usage.ParseUSD(e.CostUSD); err == nil {
-				cost = cost.Plus(nano)
-			}
-			batch, _, isLine := strings.Cut(e.ID, "/")
-			if !isLine {
-				batch = ""
-			}
-			key := e.Key
-			if key != "" {
-				key = cmp.Or(d.keyName(key), key)
-			}
-			for i, name := range []string{e.Organization, key, e.Model, batch} {
-				if name != "" {
-					counts[i][name]++
+		err = d.log.Walk(ctx, adminapi.ListOptions{Filters: span(t.Requests, since, d.now.Add(time.Second))},
+			[]segment.Column{segment.ID, segment.StartedAt, segment.Requests, segment.Cost, segment.Batch,
+				segment.Organization, segment.Key, segment.Model}, begin, func(r *segment.Row) {
+				h.Requests += max(r.Requests, 1)
+				cost = cost.Plus(usage.Nano(r.Cost))
+				if at := time.UnixMicro(r.StartedAt).UTC(); at.After(last) {
+					last = at
 				}
-			}
-			return true
-		})
+				batch := ""
+				if r.Batch {
+					batch, _, _ = strings.Cut(r.ID, "/")
+				}
+				for i, name := range [...]string{r.Organization, r.Key, r.Model, batch} {
+					if name != "" {
+						counts[i][name]++
+					}
+				}
+			})
 	}
 	h.CostUSD = cost.String()
 	h.Organizations, h.Keys = ranked(counts[0]), ranked(counts[1])
 	h.Models, h.Batches = ranked(counts[2]), ranked(counts[3])
+	for i, key := range h.Keys {
+		h.Keys[i] = cmp.Or(d.keyName(key), key)
+	}
 	return h, last, err
 }
 

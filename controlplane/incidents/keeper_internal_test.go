@@ -140,6 +140,32 @@ func TestAnIncidentSaysSinceWhenForWhomWhyAndHowToUndoIt(t *testing.T) {
 	require.Len(t, i.Transitions, 2)
 }
 
+// TestEachRequestOfALargeIncidentCounts has more requests than a page of the request log, in two parts with a long
+// pause between them.
+func TestEachRequestOfALargeIncidentCounts(t *testing.T) {
+	const n = 9_000
+	g := newGateway(t)
+	first := g.now.Add(-10 * time.Minute)
+	var batch []*ledgerv1.Record
+	for i := range n {
+		at := first.Add(time.Duration(i) * 50 * time.Millisecond)
+		if i == 0 {
+			at = first.Add(-time.Hour) // one that was before
+		}
+		batch = append(batch, &ledgerv1.Record{Id: fmt.Sprint("x", i), Start: timestamppb.New(at), End: timestamppb.New(at),
+			Key: "key_1", Model: "smart", Operation: "chat/completions", Outcome: "rejected", Status: 429, Requests: 2,
+			RefusedBy: "key/key_1 limit requests per minute", CostNanoUsd: 1e6, Priced: true})
+	}
+	require.NoError(t, g.book.Record(t.Context(), batch))
+	g.facts.Refusals = []attention.Refusals{{Key: "key_1", Known: true, By: "key/key_1 limit requests per minute",
+		Requests: n}}
+	require.NoError(t, g.keeper().judge(t.Context()))
+	i := g.incidents(false)[0]
+	require.Equal(t, first.Add(50*time.Millisecond), i.Since)
+	require.Equal(t, adminapi.IncidentHit{Requests: 2 * (n - 1), CostUSD: "8.999", Organizations: []string{},
+		Keys: []string{"ci"}, Models: []string{"smart"}, Batches: []string{}}, i.Hit)
+}
+
 // judgeWell judges without facts of the ledger.
 func (k *Keeper) judgeWell(ctx context.Context) error {
 	well := *k

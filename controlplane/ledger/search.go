@@ -46,6 +46,18 @@ func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (a
 	return page, nil
 }
 
+// Walk calls do with some columns of each exchange that options select, in no order. It calls begin first, and again
+// if it begins anew. It returns an error of OpenAI's if the options are wrong.
+func (l requestReader) Walk(ctx context.Context, o adminapi.ListOptions, columns []segment.Column, begin func(),
+	do func(*segment.Row)) error {
+	q, err := queryOf(o)
+	if err != nil {
+		return err
+	}
+	q.Columns, q.Limit = columns, 0
+	return doing("reading the request log", l.each(ctx, q, begin, do))
+}
+
 func encodeAfter(at int64, id string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at, 10) + "." + id))
 }

@@ -45,18 +45,10 @@ func (c incidentsListCmd) Run(ctx context.Context, stdout io.Writer) error {
 					if i.State == adminapi.IncidentOpen && i.AcknowledgedBy != "" {
 						state = "acknowledged"
 					}
-					return []string{out.Named(i.Subject), state, i.Severity, out.Time(i.Since), requestsHit(i.Hit),
+					return []string{out.Named(i.Subject), state, i.Severity, out.Time(i.Since), strconv.FormatInt(i.Hit.Requests, 10),
 						out.Named(i.Why), i.ID}
 				}))
 		})
-}
-
-// requestsHit returns how many requests were hit.
-func requestsHit(h adminapi.IncidentHit) string {
-	if h.AtLeast {
-		return strconv.FormatInt(h.Requests, 10) + "+"
-	}
-	return strconv.FormatInt(h.Requests, 10)
 }
 
 type incidentsShowCmd struct {
@@ -129,7 +121,7 @@ func incidentText(out *console.Text, i adminapi.Incident) {
 		line("Until", i.Until.UTC().Format(time.RFC3339))
 	}
 	line("Gateway", i.Gateway)
-	line("Hit", requestsHit(i.Hit)+" requests, $"+i.Hit.CostUSD)
+	line("Hit", strconv.FormatInt(i.Hit.Requests, 10)+" requests, $"+i.Hit.CostUSD)
 	line("Organizations", admincli.Some(i.Hit.Organizations))
 	line("Keys", out.Named(admincli.Some(i.Hit.Keys)))
 	line("Models", admincli.Some(i.Hit.Models))

@@ -31,7 +31,7 @@ func TestAnIncidentIsShownWithItsUndoAndTakesNotes(t *testing.T) {
 		Object: "Provider frost", Severity: "error", State: "open", Since: at,
 		Why: "frost refuses our credential <b>.", Path: "/providers/frost",
 		Requests: "/requests?outcome=error&provider=frost", Gateway: "It falls back to echo for smart.",
-		Hit: adminapi.IncidentHit{Requests: 50, AtLeast: true, CostUSD: "0.25", Organizations: []string{"acme"},
+		Hit: adminapi.IncidentHit{Requests: 50, CostUSD: "0.25", Organizations: []string{"acme"},
 			Keys: []string{"ci"}, Models: []string{"smart"}, Batches: []string{"batch_1"}},
 		Change: &adminapi.IncidentChange{At: at.Add(-time.Second), Actor: "ann", Action: "updated", Kind: "Provider",
 			Name: "frost", Undo: "/rollback/providers/frost?revision=4", Command: "modelgate config rollback"},
@@ -56,7 +56,7 @@ func TestAnIncidentIsShownWithItsUndoAndTakesNotes(t *testing.T) {
 	listed := b.Get("/incidents")
 	require.Equal(t, http.StatusOK, listed.Code)
 	require.Contains(t, listed.Body.String(), `href="/incidents/inc_1"`)
-	require.Contains(t, text(listed.Body.String()), "50+ requests")
+	require.Contains(t, text(listed.Body.String()), "50 requests")
 	shown := b.Get("/incidents/inc_1").Body.String()
 	for _, part := range []string{"frost refuses our credential <b>.", "It falls back to echo for smart.",
 		"Organizations acme", "Keys ci", "Models smart",
