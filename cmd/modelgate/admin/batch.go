@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -56,57 +55,28 @@ func (c batchListCmd) Run(ctx context.Context, stdout io.Writer) error {
 			out.Table("No batch matches.", []string{"KEY", "TENANT", "MODEL", "STATE", "DONE", "CREATED", "ENDED", "BATCH"},
 				admincli.Rows(all, func(o adminapi.TenantObject) []string {
 					b := batchOf(o)
-					return []string{out.Named(o.Key), tenantOf(o), cmp.Or(b.Model, b.Endpoint), b.state(), b.done(),
-						out.Time(moment(b.CreatedAt)), out.Time(moment(b.ended())), b.ID}
+					return []string{out.Named(o.Key), tenantOf(o), cmp.Or(b.Model, b.Endpoint), stateOf(b), progressOf(b),
+						out.Time(moment(b.CreatedAt)), out.Time(moment(b.Ended())), b.ID}
 				}))
 			sayMore(out, more, len(all))
 		})
 }
 
-// A batch is one in the format of the client API, as far as it is shown.
-type batch struct {
-	ID          string `json:"id"`
-	Endpoint    string `json:"endpoint"`
-	Model       string `json:"model"`
-	Status      string `json:"status"`
-	CreatedAt   int64  `json:"created_at"`
-	CompletedAt int64  `json:"completed_at"`
-	FailedAt    int64  `json:"failed_at"`
-	ExpiredAt   int64  `json:"expired_at"`
-	CancelledAt int64  `json:"cancelled_at"`
-	ExpiresAt   int64  `json:"expires_at"`
-	Counts      struct {
-		Total     int64 `json:"total"`
-		Completed int64 `json:"completed"`
-		Failed    int64 `json:"failed"`
-	} `json:"request_counts"`
-	Errors struct {
-		Data []struct {
-			Message string `json:"message"`
-		} `json:"data"`
-	} `json:"errors"`
-}
-
 // batchOf reads a batch. What another version writes otherwise is left out.
-func batchOf(o adminapi.TenantObject) (b batch) {
-	_ = json.Unmarshal(o.Object, &b)
+func batchOf(o adminapi.TenantObject) adminapi.BatchObject {
+	b, _ := o.Batch()
 	return b
 }
 
-// state says how the batch is. One whose requests have failed is not just completed.
-func (b batch) state() string {
+// stateOf says how a batch is. One whose requests have failed is not just completed.
+func stateOf(b adminapi.BatchObject) string {
 	if b.Counts.Failed == 0 {
 		return b.Status
 	}
 	return b.Status + ", " + strconv.FormatInt(b.Counts.Failed, 10) + " failed"
 }
 
-func (b batch) done() string {
-	return fmt.Sprintf("%d of %d", b.Counts.Completed+b.Counts.Failed, b.Counts.Total)
-}
-
-// ended is when the batch came to its end, or 0.
-func (b batch) ended() int64 { return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt) }
+func progressOf(b adminapi.BatchObject) string { return fmt.Sprintf("%d of %d", b.Done(), b.Counts.Total) }
 
 // moment is a time of the client API, which counts seconds.
 func moment(seconds int64) time.Time {
@@ -161,13 +131,13 @@ func describeBatch(out *console.Text, shown batchShown) {
 	}
 	facts := [][2]string{
 		{"Batch", b.ID}, {"Key", out.Named(shown.Key)}, {"Tenant", tenantOf(shown.TenantObject)}, {"Model", b.Model},
-		{"Endpoint", b.Endpoint}, {"State", b.state()}, {"Done", b.done()}, {"Cost", cost},
-		{"Created", out.Time(moment(b.CreatedAt))}, {"Ended", out.Time(moment(b.ended()))},
+		{"Endpoint", b.Endpoint}, {"State", stateOf(b)}, {"Done", progressOf(b)}, {"Cost", cost},
+		{"Created", out.Time(moment(b.CreatedAt))}, {"Ended", out.Time(moment(b.Ended()))},
 	}
-	if b.ended() == 0 {
+	if b.Ended() == 0 {
 		facts = append(facts, [2]string{"Expires", out.Time(moment(b.ExpiresAt))})
 	}
-	if p := shown.Progress; p != nil && b.ended() == 0 {
+	if p := shown.Progress; p != nil && b.Ended() == 0 {
 		facts = append(facts, [2]string{"Rate", strconv.FormatFloat(p.PerMinute, 'f', 1, 64) + " requests a minute"})
 		if p.TriedAt != nil {
 			facts = append(facts, [2]string{"Meets", fmt.Sprintf("%d %s, %s: %s", p.Status, p.ErrorCode, out.Time(*p.TriedAt),

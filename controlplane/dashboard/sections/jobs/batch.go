@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -109,10 +108,9 @@ func showBatch(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := batchData{Cost: details.Cost, Now: v.Now()}
-	if err := json.Unmarshal(details.Object, &data.Batch); err != nil {
+	if data.Batch, err = batchOf(details.TenantObject); err != nil {
 		return err
 	}
-	data.Batch.TenantObject = details.TenantObject
 	if data.Batch.Counts.Failed > 0 {
 		part, err := v.API.BatchFailures(r.Context(), id)
 		if data.Away, err = page.Unavailable(err); err != nil {

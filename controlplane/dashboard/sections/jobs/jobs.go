@@ -4,9 +4,7 @@
 package jobs
 
 import (
-	"cmp"
 	"embed"
-	"encoding/json"
 	"html/template"
 	"net/http"
 	"slices"
@@ -43,41 +41,8 @@ func Section() page.Section {
 	}
 }
 
-// A batch is one as the clients' API shows it, as far as it is shown.
-type batch struct {
-	adminapi.TenantObject
-	ID           string `json:"id"`
-	Endpoint     string `json:"endpoint"`
-	Model        string `json:"model"`
-	Status       string `json:"status"`
-	OutputFile   string `json:"output_file_id"`
-	ErrorFile    string `json:"error_file_id"`
-	CreatedAt    int64  `json:"created_at"`
-	InProgressAt int64  `json:"in_progress_at"`
-	FinalizingAt int64  `json:"finalizing_at"`
-	CompletedAt  int64  `json:"completed_at"`
-	FailedAt     int64  `json:"failed_at"`
-	ExpiredAt    int64  `json:"expired_at"`
-	CancelledAt  int64  `json:"cancelled_at"`
-	ExpiresAt    int64  `json:"expires_at"`
-	Usage        *struct {
-		Input  int64 `json:"input_tokens"`
-		Output int64 `json:"output_tokens"`
-	} `json:"usage"`
-	Counts struct {
-		Total     int64 `json:"total"`
-		Completed int64 `json:"completed"`
-		Failed    int64 `json:"failed"`
-	} `json:"request_counts"`
-	Errors struct {
-		Data []struct {
-			Message string `json:"message"`
-		} `json:"data"`
-	} `json:"errors"`
-}
-
-// Done is how many of its requests have an answer.
-func (b batch) Done() int64 { return b.Counts.Completed + b.Counts.Failed }
+// A batch is one that a page shows.
+type batch struct{ adminapi.BatchObject }
 
 // Level names how the batch is, for its colour. One is not well whose requests have failed.
 func (b batch) Level() string {
@@ -104,9 +69,6 @@ func (b batch) Waiting() *adminapi.BatchProgress {
 
 // recently is how long what requests have met is shown.
 const recently = 5 * time.Minute
-
-// Ended is when it came to its end, or 0.
-func (b batch) Ended() int64 { return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt) }
 
 // jobLevel names how a job is, for its colour.
 func jobLevel(status string) string {
@@ -136,22 +98,25 @@ func running(status string) bool {
 
 // objectsOf reads the objects of a page. One that cannot be read is left out.
 func objectsOf[T any](part adminapi.Page[adminapi.TenantObject],
-	whose func(*T, adminapi.TenantObject)) adminapi.Page[T] {
+	read func(adminapi.TenantObject) (T, error)) adminapi.Page[T] {
 	out := adminapi.Page[T]{Next: part.Next}
 	for _, o := range part.Items {
-		var t T
-		if json.Unmarshal(o.Object, &t) == nil {
-			whose(&t, o)
+		if t, err := read(o); err == nil {
 			out.Items = append(out.Items, t)
 		}
 	}
 	return out
 }
 
+func batchOf(o adminapi.TenantObject) (batch, error) {
+	b, err := o.Batch()
+	return batch{b}, err
+}
+
 func listBatches(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data, err := page.PartOf(r, func(o adminapi.ListOptions) (adminapi.Page[batch], error) {
 		part, err := v.API.Batches(r.Context(), o)
-		return objectsOf(part, func(b *batch, o adminapi.TenantObject) { b.TenantObject = o }), err
+		return objectsOf(part, batchOf), err
 	}, "organization", "project")
 	if err != nil {
 		return err

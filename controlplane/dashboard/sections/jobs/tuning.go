@@ -34,10 +34,16 @@ type tuningEvent struct {
 	Data      map[string]any `json:"data"`
 }
 
+func tuningJobOf(o adminapi.TenantObject) (j tuningJob, err error) {
+	err = json.Unmarshal(o.Object, &j)
+	j.TenantObject = o
+	return j, err
+}
+
 func listTuningJobs(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data, err := page.PartOf(r, func(o adminapi.ListOptions) (adminapi.Page[tuningJob], error) {
 		part, err := v.API.FineTuningJobs(r.Context(), o)
-		return objectsOf(part, func(j *tuningJob, o adminapi.TenantObject) { j.TenantObject = o }), err
+		return objectsOf(part, tuningJobOf), err
 	}, "organization", "project")
 	if err != nil {
 		return err
@@ -61,10 +67,9 @@ func showTuningJob(v *page.Visit, w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	data := tuningData{}
-	if err := json.Unmarshal(object.Object, &data.Job); err != nil {
+	if data.Job, err = tuningJobOf(object); err != nil {
 		return err
 	}
-	data.Job.TenantObject = object
 	part, err := v.API.FineTuningEvents(r.Context(), id, adminapi.ListOptions{Limit: 100})
 	if _, err = page.Unavailable(err); err != nil {
 		return err
