@@ -141,6 +141,13 @@ func (c UsageCalls) Budgets(ctx context.Context) (Budgets, error) {
 	})
 }
 
+// Catalogue The models that the gateway knows, with their prices, and the providers that serve them. Needs the scope config:read.
+func (c StateCalls) Catalogue(ctx context.Context, o ListOptions, flags ...Flag) (Catalogue, error) {
+	return ask[Catalogue](ctx, c.caller, request{
+		method: http.MethodGet, path: pathOf("/admin/v1/catalogue"), query: o.values(),
+	})
+}
+
 // DataPlane The Envoys, ext_proc services and job services that are connected to this control plane. Needs the scope status:read.
 func (c StateCalls) DataPlane(ctx context.Context) (DataPlane, error) {
 	return ask[DataPlane](ctx, c.caller, request{

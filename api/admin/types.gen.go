@@ -529,6 +529,61 @@ type Budgets struct {
 	LeftOut int         `json:"left_out"`
 }
 
+// Catalogue The models that the gateway knows.
+type Catalogue struct {
+	Items []CatalogueModel `json:"items"`
+
+	// Known How many models there are without a filter.
+	Known int `json:"known"`
+
+	// Vendors The vendors of all models, for filters.
+	Vendors []string `json:"vendors"`
+
+	// Capabilities The words of all models, for filters.
+	Capabilities []string `json:"capabilities"`
+}
+
+// CatalogueModel One model, or the versions of one. What is absent is not known. Prices are decimals in US dollars for a million tokens.
+type CatalogueModel struct {
+	// Vendor Empty: every vendor.
+	Vendor string `json:"vendor"`
+
+	// Name The vendor's name of the model.
+	Name string `json:"name"`
+
+	// Exact Whether requests can name it so. Otherwise the names of its versions contain the name.
+	Exact           bool  `json:"exact"`
+	ContextTokens   int64 `json:"context_tokens,omitempty"`
+	MaxOutputTokens int64 `json:"max_output_tokens,omitempty"`
+
+	// Inputs What requests may have: text, image, audio, video or file.
+	Inputs []string `json:"inputs,omitempty"`
+
+	// Outputs What answers may have: text, image, audio or vector.
+	Outputs []string `json:"outputs,omitempty"`
+
+	// Capabilities reasoning, structured_output, web_search and responses_only.
+	Capabilities   []string `json:"capabilities"`
+	InputUSD       string   `json:"input_usd,omitempty"`
+	CachedInputUSD string   `json:"cached_input_usd,omitempty"`
+	OutputUSD      string   `json:"output_usd,omitempty"`
+
+	// ImageUSD Price of one generated image.
+	ImageUSD string `json:"image_usd,omitempty"`
+
+	// LongPrompts Whether long prompts have a price of their own.
+	LongPrompts bool `json:"long_prompts,omitempty"`
+
+	// RetiresAt Time from which the vendor does not serve the model any more.
+	RetiresAt *time.Time `json:"retires_at,omitempty"`
+
+	// Retired Whether that time has passed.
+	Retired bool `json:"retired,omitempty"`
+
+	// Providers Names of the providers of this gateway that serve it: those of the vendor that are not disabled and take the name.
+	Providers []string `json:"providers"`
+}
+
 // Change What applying did, or would do, to one object.
 type Change struct {
 	Kind   string       `json:"kind"`

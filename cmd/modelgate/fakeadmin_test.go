@@ -146,6 +146,10 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("GET /admin/v1/batches/{id}/failures", func(r *http.Request) (any, int) { return page(f.failures, r), 200 })
 	answer("POST /admin/v1/batches/{id}/cancel", func(*http.Request) (any, int) { return f.batch.TenantObject, 200 })
 	answer("GET /admin/v1/budgets", func(*http.Request) (any, int) { return f.budgets, 200 })
+	answer("GET /admin/v1/catalogue", func(r *http.Request) (any, int) {
+		return adminapi.Catalogue{Items: []adminapi.CatalogueModel{{Name: r.URL.Query().Encode(), Vendor: "openai",
+			ContextTokens: 9000, InputUSD: "2", Capabilities: []string{}, Providers: []string{"mine"}}}}, 200
+	})
 	answer("GET /admin/v1/quotas", func(*http.Request) (any, int) { return f.quotas, 200 })
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })

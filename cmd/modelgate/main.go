@@ -64,6 +64,7 @@ type commands struct {
 
 	Config    admin.ConfigCmd      `cmd:"" group:"configure" help:"Read and change the configuration of a running gateway."`
 	Provider  inspect.ProviderCmd  `cmd:"" group:"configure" help:"Show how providers are, and try them."`
+	Catalogue admin.CatalogueCmd   `cmd:"" group:"configure" help:"List the models that the gateway knows, with prices, and which providers serve them."`
 	Guard     inspect.GuardCmd     `cmd:"" group:"configure" help:"Try guardrails on examples."`
 	Policy    inspect.PolicyCmd    `cmd:"" group:"configure" help:"Try policies on past requests."`
 	Explain   inspect.ExplainCmd   `cmd:"" group:"configure" help:"Show how the gateway would process a request, without calling a provider."`

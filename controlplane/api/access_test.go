@@ -66,6 +66,7 @@ func endpoints() []struct {
 		{"GET", "/admin/v1/series", ``, authz.UsageRead},
 		{"GET", "/admin/v1/budgets", ``, authz.UsageRead},
 		{"GET", "/admin/v1/attention", ``, authz.StatusRead},
+		{"GET", "/admin/v1/catalogue", ``, authz.ConfigRead},
 		{"GET", "/admin/v1/requests", ``, authz.UsageRead},
 		{"GET", "/admin/v1/requests/x", ``, authz.UsageRead},
 		{"GET", "/admin/v1/outcomes", ``, authz.UsageRead},

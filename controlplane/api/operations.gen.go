@@ -154,6 +154,11 @@ func onBudgets(handle func(ctx context.Context) (adminapi.Budgets, error)) opera
 	})
 }
 
+// onCatalogue is GET /admin/v1/catalogue.
+func onCatalogue(handle httpapi.HandlerFunc) operation {
+	return at(http.MethodGet, "/admin/v1/catalogue", false, handle)
+}
+
 // onAttention is GET /admin/v1/attention.
 func onAttention(handle func(ctx context.Context) (adminapi.Attentions, error)) operation {
 	return at(http.MethodGet, "/admin/v1/attention", false, func(w http.ResponseWriter, r *http.Request) error {

@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/queries"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // statusHandlers show how the gateway and what it depends on are.
@@ -14,11 +17,30 @@ type statusHandlers struct{ *server }
 
 func (h statusHandlers) routes() []route {
 	return []route{
+		{operation: onCatalogue(h.catalogue), scope: authz.ConfigRead},
 		{operation: onAttention(h.queries.Attention), scope: authz.StatusRead},
 		{operation: onHealth(h.health), scope: authz.StatusRead, needs: h.hasLedger},
 		{operation: onDataPlane(h.dataPlane), scope: authz.StatusRead},
 		{operation: onTestIdentity(h.testIdentity), scope: authz.AdminsWrite, timeout: 20 * time.Second},
 	}
+}
+
+// catalogue answers with the models that the gateway knows, as far as they are asked for.
+func (h statusHandlers) catalogue(w http.ResponseWriter, r *http.Request) error {
+	o, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	served, err := boolOf(r, "served")
+	if err != nil {
+		return err
+	}
+	all, err := h.queries.Catalogue(r.Context(), queries.CatalogueFilter{Words: o.Query, Vendor: o.Filters["vendor"],
+		Capability: o.Filters["capability"], Served: served})
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, all)
 }
 
 // health answers with the health of every configured provider, and of providers with traffic in the last day.

@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/alerts"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/approvals"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/audit"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/catalogue"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/dataplane"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/find"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/findings"
@@ -33,6 +34,7 @@ func list(c Config) []page.Section {
 		alerts.Section(),
 		approvals.Section(),
 		audit.Section(),
+		catalogue.Section(),
 		dataplane.Section(),
 		find.Section(),
 		findings.Section(),

@@ -173,8 +173,14 @@ func render(v *page.Visit, w http.ResponseWriter, r *http.Request, status int, d
 	return v.RenderStatus(w, status, "model", title, data, problem)
 }
 
+// form may have a name and a target filled in, as the address says.
 func form(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	return render(v, w, r, http.StatusOK, modelData{Model: &configv1.Model{}, New: true}, "")
+	q := r.URL.Query()
+	m := &configv1.Model{Name: q.Get("name")}
+	if q.Get("model") != "" {
+		m.Targets = []*configv1.Target{{Provider: q.Get("provider"), Model: q.Get("model")}}
+	}
+	return render(v, w, r, http.StatusOK, modelData{Model: m, New: true}, "")
 }
 
 func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
