@@ -16,6 +16,12 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
+// Actions of the audit log for tests of a provider.
+const (
+	ActionTest       = "test"
+	ActionTestFailed = "test_failed"
+)
+
 // An Item is an object and what the gateway says about it. As JSON it is the document with a member "status".
 type Item struct {
 	Kind configv1.Kind

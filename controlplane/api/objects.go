@@ -160,7 +160,20 @@ func (h objectHandlers) testProvider(ctx context.Context, name string) (adminapi
 	if !ok {
 		return adminapi.ProviderTest{Message: unreadable(entry)}, nil
 	}
-	return h.config.Plane.TestProvider(ctx, p)
+	return h.tested(ctx, p)
+}
+
+// tested tests a provider, and writes into the audit log what came of it: its credential was used.
+func (h objectHandlers) tested(ctx context.Context, p *configv1.Provider) (adminapi.ProviderTest, error) {
+	found, err := h.config.Plane.TestProvider(ctx, p)
+	if err != nil {
+		return found, err
+	}
+	action := adminapi.ActionTest
+	if !found.OK {
+		action = adminapi.ActionTestFailed
+	}
+	return found, h.note(ctx, action, configv1.KindOf(p).Name, p.GetName(), found.Message)
 }
 
 // unreadable says why a stored object cannot be tested.

@@ -22,6 +22,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/overview"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -72,6 +73,8 @@ type Config struct {
 	// Vendors are the names of the vendors that providers may be of, sorted.
 	Vendors []string
 	Log     *zap.Logger
+	// Steps remembers that somebody has dismissed the first steps. Optional: etcd does.
+	Steps overview.Steps
 	// Now is the clock. Optional.
 	Now func() time.Time
 }
@@ -92,6 +95,9 @@ type Dashboard struct {
 func New(c Config) *Dashboard {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Steps == nil {
+		c.Steps = firstSteps{c.Etcd}
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
 	if c.Gateway == nil {

@@ -43,7 +43,7 @@ func list(c Config) []page.Section {
 		keys.Section(c.Gateway),
 		models.Section(),
 		objects.Section(),
-		overview.Section(),
+		overview.Section(c.Steps),
 		playground.Section(c.Gateway),
 		policies.Section(),
 		providers.Section(c.Vendors),

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -18,17 +19,26 @@ import (
 //go:embed *.html
 var templates embed.FS
 
+// A section is the page, and what it knows of the first steps.
+type section struct {
+	steps Steps
+	done  atomic.Bool // whether they need not be shown any more
+}
+
 // Section returns the page.
-func Section() page.Section {
+func Section(steps Steps) page.Section {
+	s := &section{steps: steps}
 	return page.Section{
 		Place: 10,
 		Lines: []page.Line{
 			{Group: page.GroupOverview, Path: "/", Name: "Overview", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
-			page.Get("/{$}", "", show),
+			page.Get("/{$}", "", s.show),
+			page.Post("/first-steps", authz.ConfigWrite, s.dismiss),
 		},
 		Templates: templates,
+		Notices:   map[string]string{"steps_dismissed": "The first steps are not shown any more, to anybody."},
 	}
 }
 
@@ -50,12 +60,20 @@ type overviewData struct {
 	// Away says why there are no figures.
 	Away                           string
 	Requests, Tokens, Cost, Delays figures.Chart
-	// Whether the first steps are done. They are shown if nothing has happened yet.
+	// Steps are the first steps, unless they are done or dismissed.
+	Steps []step
+	// Whether there are some. What is missing is named if nothing has happened yet.
 	HasProviders, HasKeys bool
 }
 
-func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+func (s *section) show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := overviewData{Span: figures.SpanOf(v, r)}
+	var err error
+	if r.Header.Get("HX-Target") == "" { // what the page refreshes does not have them
+		if data.Steps, err = s.firstSteps(v, r); err != nil {
+			return err
+		}
+	}
 	if v.Principal.May(authz.StatusRead) {
 		if err := data.attend(v, r); err != nil {
 			return err
@@ -66,7 +84,6 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	var err error
 	if data.Away, err = page.Unavailable(data.read(v, r)); err != nil {
 		return err
 	}
