@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/proto"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -27,6 +29,8 @@ import (
 const (
 	probeTimeout = 10 * time.Second
 	maxFinding   = 500 // bytes
+	maxNames     = 1000
+	maxSaid      = 8 << 10 // bytes of an error that are read for what it says
 )
 
 // probes are the providers that are being asked.
@@ -73,33 +77,37 @@ func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (admina
 	a := &probe{vendor: s.config.Providers[p.GetVendor()], config: p, credential: secret.New(resolved.GetCredential())}
 	started := time.Now()
 	api, done, err := a.client()
-	models := 0
+	var models []string
 	if err == nil {
 		defer done()
 		models, err = a.ask(ctx, api)
 	}
 	found := adminapi.ProviderTest{OK: err == nil, Status: a.status, LatencyMS: time.Since(started).Milliseconds(),
-		Models: models}
+		Models: len(models), ModelNames: models[:min(len(models), maxNames)]}
 	if err == nil {
 		found.Operations = a.operations(ctx, api)
 	}
 	switch {
 	case err != nil:
-		found.Message = a.scrubbed(explained(ctx, a.status, err))
+		found.Message = a.scrubbed(explained(ctx, a.status, a.said, err))
 	case a.vendor.Models == nil:
 		found.Message = "It answers and takes the credential. It has no list of models." + besides(found.Operations)
 	default:
-		found.Message = fmt.Sprintf("It answers and takes the credential. It lists %d models.", models) + besides(found.Operations)
+		found.Message = fmt.Sprintf("It answers and takes the credential. It lists %d models.", len(models)) + besides(found.Operations)
 	}
 	return found, nil
 }
 
-func explained(ctx context.Context, status int, err error) string {
+// explained says what an error means. Said is what the vendor says of it.
+func explained(ctx context.Context, status int, said string, err error) string {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Sprintf("It did not answer within %d s.", int(probeTimeout.Seconds()))
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fmt.Sprintf("It refused the credential, with status %d.", status)
+		if said != "" {
+			said = " It says: " + said
+		}
+		return fmt.Sprintf("It refused the credential, with status %d.%s", status, said)
 	}
 	if e, ok := errors.AsType[*openaiapi.Error](err); ok {
 		return fmt.Sprintf("It answered with status %d: %s", status, e.Message)
@@ -112,7 +120,8 @@ type probe struct {
 	vendor     provider.Provider
 	config     *configv1.Provider
 	credential secret.Value
-	status     int // of the last answer
+	status     int    // of the last answer
+	said       string // by the last answer, if it is an error
 }
 
 // client returns a client of the provider's API, and what ends its connections.
@@ -137,27 +146,51 @@ func (p *probe) client() (*provider.Client, func(), error) {
 			}
 			answer, err := client.Do(signed)
 			if err == nil {
-				p.status = answer.StatusCode
+				err = p.note(answer)
 			}
 			return answer, err
 		},
 	}, transport.CloseIdleConnections, nil
 }
 
-// ask returns how many models there are.
-func (p *probe) ask(ctx context.Context, api *provider.Client) (int, error) {
+// note keeps what an answer says. The errors that clients get do not say why a credential is refused.
+func (p *probe) note(answer *http.Response) error {
+	p.status, p.said = answer.StatusCode, ""
+	if p.status < http.StatusBadRequest {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxSaid))
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), answer.Body), answer.Body}
+	for _, path := range []string{"error.message", "message", "detail", "error"} {
+		if found := gjson.GetBytes(text, path); p.said == "" && found.Type == gjson.String {
+			p.said = found.String()
+		}
+	}
+	return err
+}
+
+// ask returns the names of the models, sorted, if there is a list.
+func (p *probe) ask(ctx context.Context, api *provider.Client) ([]string, error) {
 	if p.vendor.Models != nil {
 		models, err := p.vendor.Models(ctx, api)
-		return len(models), err
+		var names []string
+		for _, m := range models {
+			names = append(names, m.GetId())
+		}
+		slices.Sort(names)
+		return names, err
 	}
 	answer, err := api.Do(ctx, http.MethodGet, "/models", "", nil)
 	switch {
 	case err == nil:
-		return 0, answer.Body.Close()
+		return nil, answer.Body.Close()
 	case p.status == http.StatusNotFound, p.status == http.StatusMethodNotAllowed:
-		return 0, errors.New("it answers, but has no list of models, by which the credential could be tested")
+		return nil, errors.New("it answers, but has no list of models, by which the credential could be tested")
 	}
-	return 0, err
+	return nil, err
 }
 
 // sign addresses a request of the vendor's API and adds what the data plane adds.

@@ -69,6 +69,10 @@ func TestWhatIsWrongWithAProviderIsSaidWithoutSecrets(t *testing.T) {
 	}{
 		"wrong credential": {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 			says: "refused the credential", status: 401},
+		"why it is wrong": {answer: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error":{"message":"Disabled: %s"}}`, r.Header.Get("Authorization"))
+		}, says: "status 401. It says: Disabled: ", status: 401},
 		"what repeats it": {answer: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprintf(w, `{"error":{"message":"bad: %s %s"}}`, r.Header.Get("Authorization"), r.Header.Get("X-Team"))

@@ -253,6 +253,13 @@ func (c RequestCalls) Outcomes(ctx context.Context, o ListOptions) (Outcomes, er
 	})
 }
 
+// TryProvider Tests a provider that is not stored. Needs the scope config:write.
+func (c ObjectCalls) TryProvider(ctx context.Context, body Object) (ProviderTest, error) {
+	return ask[ProviderTest](ctx, c.caller, request{
+		method: http.MethodPost, path: pathOf("/admin/v1/providers/test"), body: body,
+	})
+}
+
 // TestProvider Requests the models of a provider with its credential, from the control plane. Needs the scope config:write.
 func (c ObjectCalls) TestProvider(ctx context.Context, name string) (ProviderTest, error) {
 	return ask[ProviderTest](ctx, c.caller, request{

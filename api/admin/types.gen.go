@@ -1248,6 +1248,9 @@ type ProviderTest struct {
 	LatencyMS int64  `json:"latency_ms"`
 	Models    int    `json:"models,omitempty"`
 
+	// ModelNames Names of the models that the vendor lists, at most 1,000.
+	ModelNames []string `json:"model_names,omitempty"`
+
 	// Operations Absent if the credential does not work, and for vendors with paths of their own.
 	Operations []OperationTest `json:"operations,omitempty"`
 }

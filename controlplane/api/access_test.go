@@ -37,6 +37,7 @@ func endpoints() []struct {
 		{"POST", "/admin/v1/keys/x/rotate", `{}`, authz.KeysWrite},
 		{"GET", "/admin/v1/keys/x/consumption", ``, authz.KeysRead},
 		{"POST", "/admin/v1/providers/x/test", ``, authz.ConfigWrite},
+		{"POST", "/admin/v1/providers/test", `{}`, authz.ConfigWrite},
 		{"GET", "/admin/v1/usage/completions?start_time=1", ``, authz.UsageRead},
 		{"GET", "/v1/organization/usage/completions?start_time=1", ``, authz.UsageRead},
 		{"GET", "/v1/organization/costs?start_time=1", ``, authz.UsageRead},

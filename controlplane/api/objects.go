@@ -30,6 +30,7 @@ func (h objectHandlers) routes() []route {
 		{operation: onHistory(h.history), scope: authz.AuditRead},
 		{operation: onRollbackOne(h.rollbackOne), timeout: applyTimeout},
 		{operation: onRollback(h.rollbackAll), scope: authz.ConfigWrite, timeout: applyTimeout},
+		{operation: onTryProvider(h.tryProvider), scope: authz.ConfigWrite, timeout: 15 * time.Second},
 		{operation: onTestProvider(h.testProvider), scope: authz.ConfigWrite, timeout: 15 * time.Second},
 	}
 }
@@ -159,6 +160,23 @@ func (h objectHandlers) testProvider(ctx context.Context, name string) (adminapi
 	p, ok := entry.Object.(*configv1.Provider)
 	if !ok {
 		return adminapi.ProviderTest{Message: unreadable(entry)}, nil
+	}
+	return h.tested(ctx, p)
+}
+
+// tryProvider tests a provider that is not stored. Before its credential is used, everything is checked that its
+// creation checks: a variable or a file goes only where it may.
+func (h objectHandlers) tryProvider(ctx context.Context, body adminapi.Object) (adminapi.ProviderTest, error) {
+	object, err := configv1.KindOf((*configv1.Provider)(nil)).ParseJSON(body)
+	if err != nil {
+		return adminapi.ProviderTest{}, err
+	}
+	if object, err = h.changes.AsCreated(ctx, object); err != nil {
+		return adminapi.ProviderTest{}, err
+	}
+	p, ok := object.(*configv1.Provider)
+	if !ok {
+		return adminapi.ProviderTest{}, openai.CodeInvalidObject.New("The body must be a Provider.")
 	}
 	return h.tested(ctx, p)
 }

@@ -103,6 +103,21 @@ func onTestProvider(handle func(ctx context.Context, name string) (adminapi.Prov
 	})
 }
 
+// onTryProvider is POST /admin/v1/providers/test.
+func onTryProvider(handle func(ctx context.Context, body adminapi.Object) (adminapi.ProviderTest, error)) operation {
+	return at(http.MethodPost, "/admin/v1/providers/test", false, func(w http.ResponseWriter, r *http.Request) error {
+		var body adminapi.Object
+		if err := decodeBody(w, r, &body); err != nil {
+			return err
+		}
+		answer, err := handle(r.Context(), body)
+		if err != nil {
+			return err
+		}
+		return httpapi.WriteJSON(w, http.StatusOK, answer)
+	})
+}
+
 // onTestPolicies is POST /admin/v1/policies/test.
 func onTestPolicies(handle httpapi.HandlerFunc) operation {
 	return at(http.MethodPost, "/admin/v1/policies/test", false, handle)

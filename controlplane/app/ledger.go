@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/providers"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/blobstore"
@@ -95,7 +95,7 @@ func (c *ControlPlane) WithDashboard(base string, gateway Playground) (http.Hand
 		Identity: c.people,
 		Audit:    c.audit.Audit, Gateway: gateway,
 		RootToken: c.options.AdminToken, BaseURL: base, TraceURL: c.options.TraceURL,
-		Vendors: slices.Sorted(maps.Keys(all.Providers())),
+		Vendors: vendors(),
 		Log:     c.options.Log.Named("dashboard"),
 	})
 	mux := http.NewServeMux()
@@ -104,6 +104,18 @@ func (c *ControlPlane) WithDashboard(base string, gateway Playground) (http.Hand
 	mux.Handle(scim.Path, c.admin)
 	mux.Handle("/", d)
 	return httpapi.Spare(c.options.Memory.Shedding, isExport, mux), d
+}
+
+// vendors returns what the dashboard asks for of a provider of each vendor.
+func vendors() []providers.Vendor {
+	var list []providers.Vendor
+	for _, p := range all.Providers() {
+		list = append(list, providers.Vendor{Name: p.Name, Endpoint: p.DefaultEndpoint,
+			NeedsEndpoint: p.DefaultEndpoint == "" && p.BaseURL == nil, Fields: p.Fields, Variable: p.CredentialEnv,
+			Cloud: p.Cloud, Lists: p.Models != nil})
+	}
+	slices.SortFunc(list, func(a, b providers.Vendor) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // A Playground returns where the dashboard's playground asks, and how.

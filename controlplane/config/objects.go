@@ -10,6 +10,22 @@ import (
 
 // Create stores an object that is not there yet. Keys and tokens of administration have methods of their own.
 func (s *Service) Create(ctx context.Context, object configv1.Object, dryRun bool) (*Plan, error) {
+	return s.create(ctx, object, dryRun, func(*Plan) {})
+}
+
+// AsCreated returns an object as its creation would store it, with sealed secrets, if the caller could create it. It
+// stores nothing.
+func (s *Service) AsCreated(ctx context.Context, object configv1.Object) (stored configv1.Object, err error) {
+	_, err = s.create(ctx, object, true, func(p *Plan) {
+		if e := p.Entry(configv1.KindOf(object), object.GetName()); e != nil {
+			stored = e.Object
+		}
+	})
+	return stored, err
+}
+
+func (s *Service) create(ctx context.Context, object configv1.Object, dryRun bool, planned func(*Plan)) (*Plan,
+	error) {
 	of := Ref{configv1.KindOf(object), object.GetName()}
 	return s.write(ctx, change{refs: []Ref{of}, dryRun: dryRun}, func(p *Plan) error {
 		if !p.caller.Sees(object) {
@@ -19,7 +35,9 @@ func (s *Service) Create(ctx context.Context, object configv1.Object, dryRun boo
 			return openai.CodeAlreadyExists.On("name", "%s %s already exists. Replace it with PUT, or choose another name.",
 				of.Kind.Name, of.Name)
 		}
-		return p.put(object)
+		err := p.put(object)
+		planned(p)
+		return err
 	})
 }
 

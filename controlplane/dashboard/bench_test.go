@@ -28,6 +28,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/providers"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	realledger "github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -108,7 +109,8 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 				return root.Sealer().Open("IdentityProvider", p.GetName(), "client_secret", p.GetClientSecret().GetSealed())
 			}}),
 		TraceURL: "https://traces.example/{trace_id}",
-		Vendors:  []string{"echo", "openai"},
+		Vendors: []providers.Vendor{{Name: "bedrock", Fields: []string{"region"}}, {Name: "echo"},
+			{Name: "openai", Lists: true}},
 		Audit: func(_ context.Context, e adminapi.AuditEntry) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -388,6 +390,7 @@ func (*plane) Chains() map[string][]byte { return nil }
 type plane struct {
 	clients []adminapi.DataPlaneClient
 	panics  bool
+	test    func(*configv1.Provider) adminapi.ProviderTest
 	keys    func() (int64, map[string]configv1.Object)
 }
 
@@ -407,6 +410,9 @@ func (p *plane) DataPlane(context.Context) adminapi.DataPlane {
 	return adminapi.DataPlane{Revision: 42, Clients: p.clients}
 }
 
-func (*plane) TestProvider(context.Context, *configv1.Provider) (adminapi.ProviderTest, error) {
+func (p *plane) TestProvider(_ context.Context, o *configv1.Provider) (adminapi.ProviderTest, error) {
+	if p.test != nil {
+		return p.test(o), nil
+	}
 	return adminapi.ProviderTest{OK: true, Message: "It answers.", Status: 200, LatencyMS: 123, Models: 7}, nil
 }

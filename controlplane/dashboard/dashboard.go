@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/overview"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/providers"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -70,8 +71,8 @@ type Config struct {
 	BaseURL string
 	// TraceURL is where people see a trace, with {trace_id} in it. Empty: nowhere.
 	TraceURL string
-	// Vendors are the names of the vendors that providers may be of, sorted.
-	Vendors []string
+	// Vendors are those that providers may be of, sorted by name.
+	Vendors []providers.Vendor
 	Log     *zap.Logger
 	// Steps remembers that somebody has dismissed the first steps. Optional: etcd does.
 	Steps overview.Steps

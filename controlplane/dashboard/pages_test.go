@@ -32,7 +32,7 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		"limit_amount", "1,000", "limit_model", "", "budget_month", "$500")
 	made("/projects", "organization", "acme", "name", "search", "display_name", evil)
 	made("/providers", "name", "echo", "vendor", "echo", "credential_source", "value", "credential", "sk-very-secret",
-		"models", "echo", "allow_unlisted_models", "on", "max_requests", "7")
+		"models", "echo", "allow_unlisted_models", "on", "action", "anyway")
 	made("/models", "name", "team/fast", "target_provider", "echo", "target_model", evil, "target_weight", "",
 		"target_priority", "")
 	made("/rate-limits", "name", "users", "domain", "requests", "unit", "MINUTE", "amount", "20", "entry_key", "key",

@@ -28,6 +28,8 @@ type Provider struct {
 	// BaseURL replaces DefaultEndpoint if it is not nil, for a vendor with regions. An error describes what the
 	// configuration lacks.
 	BaseURL func(*configv1.Provider) (string, error)
+	// Fields are the fields of a configured provider that not every vendor reads: region, project and api_version.
+	Fields []string
 	// CredentialEnv is the environment variable in which the vendor's own SDK expects a key, or empty.
 	CredentialEnv string
 	// CredentialHosts are the hosts besides that of DefaultEndpoint that may get the variable CredentialEnv, and tokens

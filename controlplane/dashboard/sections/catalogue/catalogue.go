@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -35,7 +36,9 @@ func Section() page.Section {
 // A catalogueData is what the page shows.
 type catalogueData struct {
 	adminapi.Catalogue
-	Query url.Values
+	Query       url.Values
+	Found       int // how many match, of which Items are a page
+	Next, First string
 }
 
 func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
@@ -49,7 +52,20 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return v.Render(w, "catalogue", "Catalogue", catalogueData{all, q})
+	data := catalogueData{Catalogue: all, Query: q, Found: len(all.Items)}
+	skipped, _ := strconv.Atoi(q.Get("after")) // 0: the first page
+	data.Items, data.Next, data.First = pageOf(r, all.Items, skipped)
+	return v.Render(w, "catalogue", "Catalogue", data)
+}
+
+// pageOf returns the models of a page, and the addresses of the next page and of the first.
+func pageOf(r *http.Request, all []adminapi.CatalogueModel, skipped int) ([]adminapi.CatalogueModel, string, string) {
+	after, rest := "", all[min(max(skipped, 0), len(all)):]
+	if len(rest) > page.Size {
+		after, rest = strconv.Itoa(max(skipped, 0)+page.Size), rest[:page.Size]
+	}
+	next, first := page.Pages(r, after)
+	return rest, next, first
 }
 
 // usePath returns the form that makes a model usable, with what is known filled in: that of a model if a provider

@@ -36,9 +36,14 @@ func TestEachModelHasItsPriceAndAWayToUseIt(t *testing.T) {
 	for _, want := range []string{"$20.00", "$80.00", "200k", "text, image → text", "responses only",
 		"retires 2027-01-02",
 		`href="/providers/mine"`, `href="/new/model?model=o3-pro&amp;name=o3-pro&amp;provider=mine"`,
-		`href="/new/provider?model=gpt-9&amp;vendor=openai"`, "2 of 9 models", "and its versions"} {
+		`href="/new/provider?model=gpt-9&amp;vendor=openai"`, "2 of 9 models", "And its versions"} {
 		require.Contains(t, page.Body.String(), want)
 	}
+	require.NotContains(t, page.Body.String(), "after=")
+	require.Contains(t, owner.Get("/catalogue?after=1").Body.String(), "gpt-9")
+	require.NotContains(t, owner.Get("/catalogue?after=1").Body.String(), "o3-pro")
+	require.Contains(t, owner.Get("/catalogue?after=-7").Body.String(), "o3-pro")
+	require.Equal(t, http.StatusOK, owner.Get("/catalogue?after=99").Code)
 	viewer := pagetest.New(catalogue.Section(), mux, &configv1.Account{Name: "eve", Role: configv1.Role_VIEWER})
 	require.NotContains(t, viewer.Get("/catalogue").Body.String(), "/new/", "a button that is refused")
 }

@@ -25,10 +25,10 @@ import (
 var templates embed.FS
 
 // A section is the pages, and the names of the vendors that their forms offer.
-type section struct{ vendors []string }
+type section struct{ vendors []Vendor }
 
 // Section returns the pages.
-func Section(vendors []string) page.Section {
+func Section(vendors []Vendor) page.Section {
 	s := section{vendors}
 	return page.Section{
 		Place: 70,
@@ -43,7 +43,7 @@ func Section(vendors []string) page.Section {
 			page.Post("/providers/{name}", authz.ConfigWrite, s.change),
 		},
 		Templates: templates,
-		Functions: template.FuncMap{"credential": credentialText, "healthTag": healthTag},
+		Functions: template.FuncMap{"credential": credentialText, "healthTag": healthTag, "sources": sources},
 	}
 }
 
@@ -101,8 +101,7 @@ type providersData struct {
 // A providerData is what the pages of one provider show.
 type providerData struct {
 	Provider *configv1.Provider
-	New      bool
-	Vendors  []string
+	Vendors  []Vendor
 	Status   adminapi.Status
 	Test     *adminapi.ProviderTest
 	Models   []adminapi.Item // that have it as a target
@@ -110,33 +109,14 @@ type providerData struct {
 	Activity *figures.Activity
 }
 
-func (s section) form(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
-	return v.Render(w, "provider", "New provider", providerData{Provider: &configv1.Provider{}, New: true,
-		Vendors: s.vendors})
-}
-
-func (s section) create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	data := providerData{Provider: &configv1.Provider{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true,
-		Vendors: s.vendors}
-	return save(v, w, r, data, "New provider")
-}
-
 // save stores what is in the form.
 func save(v *page.Visit, w http.ResponseWriter, r *http.Request, data providerData, title string) error {
 	read := readProvider(r.PostForm, data.Provider)
-	return v.Save(w, r, data.Provider, data.New, read, page.Path("providers", data.Provider.GetName()),
+	return v.Save(w, r, data.Provider, false, read, page.Path("providers", data.Provider.GetName()),
 		func(status int, problem string) error {
-			return v.RenderStatus(w, status, "provider", title, data.masked(), problem)
+			data.Provider = withoutTyped(data.Provider)
+			return v.RenderStatus(w, status, "provider", title, data, problem)
 		})
-}
-
-// masked removes a typed credential from the form that is shown again.
-func (d providerData) masked() providerData {
-	if _, typed := d.Provider.GetCredential().GetSource().(*configv1.Credential_Value); typed {
-		d.Provider = proto.CloneOf(d.Provider)
-		d.Provider.Credential = nil
-	}
-	return d
 }
 
 // readProvider puts what a form says into a provider. A credential that the form does not give stays.
@@ -152,7 +132,23 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 	if drops := how == configv1.UnsupportedParameters_DROP; drops != p.DropsUnsupported() {
 		p.UnsupportedParameters = how
 	}
-	switch value := get("credential"); get("credential_source") {
+	readCredential(f, p)
+	most, errMost := forms.Small(get("max_requests"), "max_requests")
+	pending, errPending := forms.Small(get("max_pending"), "max_pending")
+	if most == 0 && pending == 0 {
+		p.Concurrency = nil
+	} else {
+		if p.Concurrency == nil {
+			p.Concurrency = &configv1.Concurrency{}
+		}
+		p.Concurrency.MaxRequests, p.Concurrency.MaxPending = most, pending
+	}
+	return cmp.Or(err, errMost, errPending)
+}
+
+// readCredential puts what a form says of a credential into a provider. What the form does not say stays.
+func readCredential(f url.Values, p *configv1.Provider) {
+	switch value := strings.TrimSpace(f.Get("credential")); f.Get("credential_source") {
 	case "value":
 		if value != "" {
 			p.Credential = &configv1.Credential{Source: &configv1.Credential_Value{Value: value}}
@@ -175,17 +171,19 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 	case "none":
 		p.Credential = nil
 	}
-	most, errMost := forms.Small(get("max_requests"), "max_requests")
-	pending, errPending := forms.Small(get("max_pending"), "max_pending")
-	if most == 0 && pending == 0 {
-		p.Concurrency = nil
-	} else {
-		if p.Concurrency == nil {
-			p.Concurrency = &configv1.Concurrency{}
-		}
-		p.Concurrency.MaxRequests, p.Concurrency.MaxPending = most, pending
+}
+
+// sources are the places where a credential can be.
+func sources() []forms.Choice {
+	return []forms.Choice{
+		{Value: "value", Name: "entered here, stored encrypted"},
+		{Value: "env", Name: "an environment variable of the control plane"},
+		{Value: "file", Name: "a file of the control plane"},
+		{Value: "vault", Name: "a secret in Vault or OpenBao"},
+		{Value: "secret_manager", Name: "a secret in a cloud's secret manager"},
+		{Value: "workload_identity", Name: "the control plane's identity in the cloud"},
+		{Value: "none", Name: "no credential"},
 	}
-	return cmp.Or(err, errMost, errPending)
 }
 
 // cutLast splits a text at the last mark.

@@ -41,6 +41,7 @@ func Provider() provider.Provider {
 	}
 	return provider.Provider{
 		Name:              name,
+		Fields:            []string{"region"},
 		BaseURL:           baseURL,
 		CredentialEnv:     "DASHSCOPE_API_KEY",
 		CredentialHosts:   slices.Compact(slices.Sorted(maps.Values(hosts))),

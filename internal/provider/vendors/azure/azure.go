@@ -21,6 +21,7 @@ func Provider() provider.Provider {
 		Hints: []string{"cache_control"}}
 	return provider.Provider{
 		Name:              "azure",
+		Fields:            []string{"api_version"},
 		CredentialEnv:     "AZURE_OPENAI_API_KEY",
 		CredentialHosts:   []string{"*.openai.azure.com", "*.cognitiveservices.azure.com"},
 		CredentialHeaders: []string{"api-key", "authorization"},

@@ -21,6 +21,7 @@ const name = "bedrock"
 func Provider() provider.Provider {
 	return provider.Provider{
 		Name:              name,
+		Fields:            []string{"region"},
 		StreamTypes:       []string{converse.EventStream},
 		SignsBody:         true, // SigV4
 		BaseURL:           baseURL,

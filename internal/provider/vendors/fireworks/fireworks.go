@@ -26,6 +26,7 @@ func Provider() provider.Provider {
 	}
 	return provider.Provider{
 		Name:              "fireworks",
+		Fields:            []string{"project"},
 		DefaultEndpoint:   "https://api.fireworks.ai/inference/v1",
 		CredentialEnv:     "FIREWORKS_API_KEY",
 		CredentialHeaders: []string{"authorization"},

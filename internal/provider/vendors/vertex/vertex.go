@@ -33,6 +33,7 @@ const name = "vertex"
 func Provider() provider.Provider {
 	return provider.Provider{
 		Name:              name,
+		Fields:            []string{"project", "region", "api_version"},
 		StreamTypes:       []string{"text/event-stream", "application/json"}, // a JSON array, where alt=sse is not honoured
 		BaseURL:           baseURL,
 		CredentialHosts:   append(slices.Collect(maps.Values(hosts)), "*-aiplatform.googleapis.com"),
