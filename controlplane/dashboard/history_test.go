@@ -90,6 +90,30 @@ func TestAnObjectIsRolledBackFromItsHistory(t *testing.T) {
 	require.Contains(t, stored(), "- a")
 }
 
+func TestASaveIsUndoneFromItsMessage(t *testing.T) {
+	b, w := withHistory(t)
+	saved := w.post("/objects/Provider/p", "action", "save", "revision", "0", "text",
+		"kind: Provider\nname: p\nvendor: openai\nmodels: [c]\n")
+	require.Equal(t, 303, saved.status)
+	p := w.get(saved.location)
+	require.Contains(t, text(p.body), "By ada.")
+	undo := regexp.MustCompile(`<a href="(/rollback/Provider/p\?revision=\d+)">Undo…</a>`).FindStringSubmatch(p.body)
+	require.NotNil(t, undo, text(p.body))
+	require.Contains(t, text(w.get(undo[1]).body), "+- b", "the way back is to what was there before")
+	require.NotContains(t, w.get("/objects/Provider/p?done=saved").body, "Undo…", "without a change")
+
+	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK", "rules[0].data", "EMAIL")
+	require.Equal(t, 303, made.status, text(made.body))
+	require.Contains(t, w.get(made.location).body, `<a href="/delete/Guardrail/pii">Undo…</a>`)
+
+	eve := w.post("/accounts", "name", "eve", "role", "VIEWER", "password", goodPassword)
+	require.Equal(t, 303, eve.status, text(eve.body))
+	viewer := b.browser(t)
+	require.Equal(t, 303, viewer.signIn("eve", goodPassword).status)
+	require.NotContains(t, viewer.get(saved.location).body, "Undo…")
+	require.Equal(t, 200, viewer.get("/?done=saved&undo=Nothing%2Fx").status)
+}
+
 func TestTheHistoryOfWhatIsGone(t *testing.T) {
 	_, w := withHistory(t)
 	w.get("/delete/Provider/p")

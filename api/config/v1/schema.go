@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -20,7 +21,7 @@ type schema = map[string]any
 // Schema returns the JSON Schema (2020-12) of a document of the kinds, which tells editors the fields, their types and
 // their meaning. What an object refers to and how its fields go together is for validation.
 func Schema(kinds ...Kind) ([]byte, error) {
-	b := schemas{about: commentsOf(protoFile), defs: schema{}}
+	b := schemas{about: about(), defs: schema{}}
 	var names []string
 	var each []schema
 	for _, k := range kinds {
@@ -185,6 +186,14 @@ var (
 	fieldLine = regexp.MustCompile(`^\s*(?:repeated |optional )?(?:map<[^>]*>|[\w.]+) (\w+) = \d+`)
 	noteLine  = regexp.MustCompile(`^\s*// ?(.*)$`)
 )
+
+// about has the comments of config.proto.
+var about = sync.OnceValue(func() map[string]string { return commentsOf(protoFile) })
+
+// About returns what the schema says of a field of the configuration, or "".
+func About(field protoreflect.FieldDescriptor) string {
+	return about()[string(field.Parent().Name())+"."+string(field.Name())]
+}
 
 // commentsOf returns the comments of a .proto file, by "Message" and "Message.field".
 func commentsOf(file string) map[string]string {

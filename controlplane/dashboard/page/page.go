@@ -77,6 +77,7 @@ type Visit struct {
 	request *http.Request
 	refs    map[[2]string]Ref // by kind and name, as far as they were looked at
 	names   func(string) string
+	changed string // the object that was changed, as kind and name
 }
 
 // Now returns the time.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 
 	"go.uber.org/zap"
 
@@ -34,6 +35,7 @@ type view struct {
 	Nav     []Group
 	Notice  string // what was done
 	Problem string // what is wrong with the form
+	Undo    *Undo  // of what was done
 	// Range is the part of an address that leads to the same time on another page.
 	Range template.URL
 	Data  any
@@ -73,6 +75,7 @@ func (v *Visit) RenderStatus(w http.ResponseWriter, status int, name, title stri
 	vw := view{
 		Title: title, CSRF: v.FormToken, Theme: v.Theme,
 		Path: v.request.URL.RequestURI(), Account: v.Account, Role: v.Principal.Role, Notice: v.notice(), Problem: problem,
+		Undo:  v.undo(),
 		Range: v.Range, Data: data, principal: v.Principal, visit: v,
 	}
 	if v.Account != nil {
@@ -156,6 +159,9 @@ func (v *Visit) GoTo(w http.ResponseWriter, r *http.Request, path, done string) 
 		if v.Pending {
 			path += "&pending=true"
 		}
+		if v.changed != "" {
+			path += "&undo=" + url.QueryEscape(v.changed)
+		}
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)
 	return nil
@@ -184,5 +190,6 @@ func (v *Visit) Save(w http.ResponseWriter, r *http.Request, o configv1.Object, 
 	if message, ok := Refused(err); ok {
 		return again(http.StatusUnprocessableEntity, message)
 	}
+	v.Changed(o)
 	return v.Done(w, r, err, path, done)
 }

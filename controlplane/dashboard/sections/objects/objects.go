@@ -32,6 +32,10 @@ func Section() page.Section {
 			page.Post("/objects/{kind}", "", write),
 			page.Post("/objects/{kind}/{name...}", "", write),
 			page.Get("/new/object/{kind}", "", form),
+			page.Get("/form/{kind}", "", fieldForm),
+			page.Get("/form/{kind}/{name...}", "", fieldForm),
+			page.Post("/form/{kind}", "", saveForm),
+			page.Post("/form/{kind}/{name...}", "", saveForm),
 			page.Get("/delete/{kind}/{name...}", "", askDelete),
 			page.Post("/delete/{kind}/{name...}", "", remove),
 			page.Get("/history/{kind}/{name...}", authz.AuditRead, history),
@@ -77,7 +81,8 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		page.List
 		Kind      configv1.Kind
 		Writeable bool
-	}{data, kind, mayWrite(v, kind)})
+		HasForm   bool
+	}{data, kind, mayWrite(v, kind), hasForm(kind)})
 }
 
 // mayWrite reports whether somebody may write objects of a kind by hand.
@@ -95,6 +100,7 @@ type editorData struct {
 	Checked   bool // whether Changes are what would come of the text
 	Changes   []adminapi.Change
 	Refused   string // why nothing would
+	HasForm   bool   // whether the kind has a form besides the text
 }
 
 func edit(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
@@ -107,7 +113,7 @@ func edit(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := editorData{Kind: kind, Name: item.Name, Home: page.HomeOf(kind), Revision: item.Status.Revision,
-		Error: item.Status.Error, Writeable: mayWrite(v, kind)}
+		Error: item.Status.Error, Writeable: mayWrite(v, kind), HasForm: item.Object != nil && hasForm(kind)}
 	if item.Object != nil {
 		text, err := configv1.MarshalYAML(item.Object)
 		if err != nil {
@@ -123,8 +129,8 @@ func form(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := editorData{Kind: kind, Home: page.HomeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name +
-		"\nname: \n"}
+	data := editorData{Kind: kind, Home: page.HomeOf(kind), Writeable: mayWrite(v, kind),
+		HasForm: hasForm(kind), Text: "kind: " + kind.Name + "\nname: \n"}
 	return v.Render(w, "object", "New "+kind.Name, data)
 }
 
@@ -148,6 +154,7 @@ func write(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 			_, err = v.API.Put(r.Context(), object, data.Revision)
 		}
 		if err == nil {
+			v.Changed(object)
 			return v.GoTo(w, r, page.Path("objects/"+kind.Name, object.GetName()), "saved")
 		}
 	} else if err == nil {
