@@ -232,6 +232,13 @@ func (c StateCalls) NoteIncident(ctx context.Context, id string, body IncidentNo
 	})
 }
 
+// KeyTraffic What keys did in a time, and which were refused most, also those that are not known. Needs the scope usage:read.
+func (c UsageCalls) KeyTraffic(ctx context.Context, query url.Values) (KeyTraffic, error) {
+	return ask[KeyTraffic](ctx, c.caller, request{
+		method: http.MethodGet, path: pathOf("/admin/v1/key-traffic"), query: query,
+	})
+}
+
 // CreateKey Creates a key. Only this response shows it.
 func (c ObjectCalls) CreateKey(ctx context.Context, body KeyRequest, flags ...Flag) (NewKey, error) {
 	return ask[NewKey](ctx, c.caller, request{

@@ -1029,6 +1029,33 @@ type KeyRequest struct {
 	Budgets   []Budget          `json:"budgets,omitempty"`
 }
 
+// KeyTraffic What keys did in a time.
+type KeyTraffic struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+
+	// Items The keys that were asked for, in that order.
+	Items []KeyUse `json:"items"`
+
+	// Rejected The keys that were refused most, most first, at most 20.
+	Rejected        []RejectedKey `json:"rejected"`
+	RejectedLeftOut int           `json:"rejected_left_out"`
+}
+
+// KeyUse What a key did in a time.
+type KeyUse struct {
+	Key string `json:"key"`
+
+	// Requests That were not refused.
+	Requests int64  `json:"requests"`
+	Errors   int64  `json:"errors"`
+	Refused  int64  `json:"refused"`
+	CostUSD  string `json:"cost_usd"`
+
+	// LastUsed At any time, also if the request was refused. Absent: never, as far as the request log goes back.
+	LastUsed *time.Time `json:"last_used,omitempty"`
+}
+
 // Limit A limit as in a Key.
 type Limit struct {
 	Domain          string `json:"domain"`
@@ -1270,6 +1297,23 @@ type QuotasPage = Page[TenantQuotas]
 type RejectRequest struct {
 	// Reason Goes into the audit log.
 	Reason string `json:"reason,omitempty"`
+}
+
+// RejectedKey A key, or an end of keys that are not known, with refused requests.
+type RejectedKey struct {
+	// Key Empty if the key is not known.
+	Key string `json:"key"`
+
+	// KeyName The name that the key has now.
+	KeyName    string `json:"key_name,omitempty"`
+	KeyDeleted bool   `json:"key_deleted,omitempty"`
+
+	// Hint The last characters of unknown keys. Empty: they have none.
+	Hint    string `json:"hint,omitempty"`
+	Refused int64  `json:"refused"`
+
+	// Last When the last one began.
+	Last *time.Time `json:"last,omitempty"`
 }
 
 // RotateRequest Asks for a key in the place of another.

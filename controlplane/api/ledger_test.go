@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,4 +113,52 @@ func TestWithoutALedgerWhatAsksForItIsA503(t *testing.T) {
 	requireError(t, b.do(t, "GET", "/admin/v1/summary", ""), 503, "ledger_unavailable", "not lost")
 	b.ledger.setAway(true)
 	requireError(t, b.do(t, "GET", "/admin/v1/audit", ""), 503, "ledger_unavailable", "")
+}
+
+// TestKeyTrafficIsForWhoSeesTheKeys has one key of each of two tenants, and an unknown key.
+func TestKeyTrafficIsForWhoSeesTheKeys(t *testing.T) {
+	b := newBench(t)
+	l := withLedger(t, b)
+	var ids []string
+	keys := map[string]configv1.Object{}
+	for _, name := range []string{"one", "two"} {
+		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: name, Organization: name},
+			adminapi.CreateMissing)
+		require.NoError(t, err)
+		ids = append(ids, made.ID)
+		keys[made.ID] = &configv1.Key{Name: made.ID, DisplayName: name, Organization: name}
+	}
+	b.plane.keys = func() (int64, map[string]configv1.Object) { return 1, keys }
+	at := timestamppb.New(time.Now().Add(-time.Minute))
+	var records []*ledgerv1.Record
+	for i, key := range []string{ids[0], ids[1], ""} {
+		organization := map[string]string{ids[0]: "one", ids[1]: "two"}[key]
+		records = append(records, &ledgerv1.Record{Id: fmt.Sprint("refused", i), Start: at, End: at, Key: key,
+			Organization: organization, KeyHint: map[bool]string{true: "9896"}[key == ""], Status: 401, Outcome: "rejected",
+			RefusedBy: "request", Requests: int64(30 + i)})
+	}
+	records = append(records, &ledgerv1.Record{Id: "served", Start: at, End: at, Key: ids[0], Organization: "one",
+		Model: "m", Provider: "echo", Status: 200, Outcome: "finished", CostNanoUsd: 250_000_000, Priced: true, Attempts: 1})
+	require.NoError(t, l.Record(t.Context(), records))
+
+	all, err := b.client.KeyTraffic(t.Context(), url.Values{"key": {ids[1], ids[0]}})
+	require.NoError(t, err)
+	when := at.AsTime().Truncate(time.Microsecond)
+	require.Equal(t, []adminapi.KeyUse{{Key: ids[1], Refused: 31, CostUSD: "0", LastUsed: &when},
+		{Key: ids[0], Requests: 1, Refused: 30, CostUSD: "0.25", LastUsed: &when}}, all.Items)
+	require.True(t, all.Items[0].RefusedMuch())
+	require.Equal(t, []adminapi.RejectedKey{{Hint: "9896", Refused: 32, Last: &when},
+		{Key: ids[1], KeyName: "two", Refused: 31, Last: &when}, {Key: ids[0], KeyName: "one", Refused: 30, Last: &when}},
+		all.Rejected)
+	viewer := member("one", "", configv1.Role_VIEWER)
+	answer := b.as(t, viewer, "GET", "/admin/v1/key-traffic?key="+ids[0])
+	require.Equal(t, 200, answer.status, answer.body)
+	var own adminapi.KeyTraffic
+	require.NoError(t, json.Unmarshal([]byte(answer.body), &own))
+	require.Equal(t, all.Items[1:], own.Items)
+	require.Equal(t, all.Rejected[2:], own.Rejected)
+	require.Equal(t, 404, b.as(t, viewer, "GET", "/admin/v1/key-traffic?key="+ids[1]).status)
+	for query, status := range map[string]int{"?start=5&end=4": 400, "?nothing=1": 400, "?key=": 400, "": 200} {
+		require.Equal(t, status, b.do(t, "GET", "/admin/v1/key-traffic"+query, "").status, query)
+	}
 }

@@ -158,6 +158,11 @@ func onSeries(handle httpapi.HandlerFunc) operation {
 	return at(http.MethodGet, "/admin/v1/series", false, handle)
 }
 
+// onKeyTraffic is GET /admin/v1/key-traffic.
+func onKeyTraffic(handle httpapi.HandlerFunc) operation {
+	return at(http.MethodGet, "/admin/v1/key-traffic", false, handle)
+}
+
 // onBudgets is GET /admin/v1/budgets.
 func onBudgets(handle func(ctx context.Context) (adminapi.Budgets, error)) operation {
 	return at(http.MethodGet, "/admin/v1/budgets", false, func(w http.ResponseWriter, r *http.Request) error {

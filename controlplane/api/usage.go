@@ -8,8 +8,10 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -31,6 +33,8 @@ func (h usageHandlers) routes() []route {
 			tenants: queried},
 		{operation: onSeries(h.series), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
 			tenants: queried},
+		{operation: onKeyTraffic(h.keyTraffic), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: checked},
 		{operation: onBudgets(h.queries.Budgets), scope: authz.UsageRead, needs: h.hasLedger, tenants: checked},
 	}
 }
@@ -105,6 +109,30 @@ func (h usageHandlers) report(w http.ResponseWriter, r *http.Request, resource s
 
 func (h usageHandlers) summary(ctx context.Context, asked adminapi.ListOptions) (adminapi.Summary, error) {
 	return fromLedger(h.config.Ledger.Summary(ctx, asked))
+}
+
+// keyTraffic answers with what keys did in a time, which is the last day unless the query says otherwise.
+func (h usageHandlers) keyTraffic(w http.ResponseWriter, r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badQuery(err)
+	}
+	asked := params.Of(query)
+	end := asked.Unix("end", time.Now().Unix()+1)
+	start := asked.Unix("start", max(end-24*60*60, 0))
+	keys := asked.List("key")
+	if asked.Unknown(); asked.Err == nil && end <= start {
+		asked.Fail(openai.CodeInvalidValue.On("end", "Invalid value for 'end': it must be after 'start'."))
+	}
+	if asked.Err != nil {
+		return asked.Err
+	}
+	out, err := h.queries.KeyTraffic(r.Context(), time.Unix(start, 0).UTC().Truncate(time.Hour),
+		time.Unix(end, 0).UTC(), keys)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, out)
 }
 
 // series answers with sums over time. It says of groups what they are called, and which are deleted.

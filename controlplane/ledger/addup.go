@@ -119,4 +119,6 @@ func (f *folder) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 const (
 	sumsOfKeys  = 1
 	sumsOfUsers = 2
+	// sumsOfRefused are of keys, too, and count refused requests alone: no other sum has them.
+	sumsOfRefused = 3
 )

@@ -134,7 +134,7 @@ func (t totals) add(g group, m *sums) {
 	t[g].add(m)
 }
 
-// A folding is the sums of some rows. A refused request is in none.
+// A folding is the sums of some rows. A refused request is in none but those of refused requests.
 type folding struct {
 	keyed   totals // by hour and key; the sums of all other levels come from these
 	minutes totals // by minute, model and provider
@@ -146,6 +146,9 @@ func fold(rows []row) folding {
 	for i := range rows {
 		r := &rows[i]
 		if r.RefusedBy != "" {
+			if r.Key != "" {
+				f.named.add(sumsOfRefused, r.Key, r.at, &sums{requests: r.Requests})
+			}
 			continue
 		}
 		m := r.measures()

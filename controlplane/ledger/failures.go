@@ -83,6 +83,71 @@ func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal
 	return all[:min(len(all), mostRefusals)], doing("reading refusals", err)
 }
 
+// A Rejected is how many requests of a key were refused, or of unknown keys with one end.
+type Rejected struct {
+	Key, Hint string
+	Requests  int64
+	Last      time.Time // of unknown keys
+}
+
+// RejectedKeys returns the keys of which most requests were refused in a time, at most some, or only those that are
+// named. The time is one of whole hours, and of whole days if it began long ago.
+func (l requestReader) RejectedKeys(ctx context.Context, from, to time.Time, most int, keys ...string) ([]Rejected,
+	error) {
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	width := int64(hours)
+	if l.db.Now().Sub(from) >= keepNamedHours-time.Hour {
+		width = days
+	}
+	s := l.db.Statement("SELECT name, ", sum("requests"), " FROM sums")
+	s.And("field", "=", sumsOfRefused)
+	s.And("width", "=", width)
+	s.And("start", ">=", from.Unix()/width*width)
+	s.And("start", "<", to.Unix())
+	s.Among("name", keys)
+	s.Add(" GROUP BY name ORDER BY 2 DESC, 1 LIMIT ", s.Arg(most))
+	all, err := sqldb.All(ctx, s, l.db.Read, func(r *Rejected) []any { return []any{&r.Key, &r.Requests} })
+	return all, doing("reading refused keys", err)
+}
+
+// Strangers returns the ends of unknown keys whose requests were refused in a time, the most first, as far as refused
+// requests are kept.
+func (l requestReader) Strangers(ctx context.Context, from, to time.Time) ([]Rejected, error) {
+	found := map[string]*Rejected{}
+	q := segment.Query{From: from.UnixMicro(), To: to.UnixMicro(), Where: segment.All(segment.Not(unrefused()),
+		segment.Equal(segment.Key, "")),
+		Columns: []segment.Column{segment.StartedAt, segment.KeyHint, segment.Requests}}
+	err := l.each(ctx, q, func() { clear(found) }, func(r *segment.Row) {
+		x := found[r.KeyHint]
+		if x == nil {
+			x = &Rejected{Hint: r.KeyHint}
+			found[r.KeyHint] = x
+		}
+		x.Requests += r.Requests
+		x.Last = later(x.Last, r.StartedAt)
+	})
+	all := make([]Rejected, 0, len(found))
+	for _, x := range found {
+		all = append(all, *x)
+	}
+	slices.SortFunc(all, func(a, b Rejected) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Hint, b.Hint))
+	})
+	return all, doing("reading what was refused of unknown keys", err)
+}
+
+// LastRefused returns when a request of a key was last refused since a time; zero: none was.
+func (l requestReader) LastRefused(ctx context.Context, since time.Time, key string) (at time.Time, err error) {
+	last, err := l.search(ctx, segment.Query{From: since.UnixMicro(), Where: segment.All(segment.Equal(segment.Key, key),
+		segment.Not(unrefused())), Limit: 1, Columns: []segment.Column{segment.StartedAt}})
+	for i := range last {
+		at = time.UnixMicro(last[i].StartedAt).UTC()
+	}
+	return at, doing("reading when a key was refused", err)
+}
+
 // Unavailable returns the client's error for an error of the ledger.
 func Unavailable(err error) error {
 	if _, ok := errors.AsType[*openai.Error](err); ok {

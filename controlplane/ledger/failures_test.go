@@ -53,3 +53,42 @@ func TestFailuresAndRefusalsOfLately(t *testing.T) {
 			Project: "web", Requests: 2}}, refusals)
 	})
 }
+
+// TestRefusedKeysAreCounted has rows that count several, a key that is refused in two hours, and unknown keys.
+func TestRefusedKeysAreCounted(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		refused := func(key, hint string, n int64, ago time.Duration) func(*ledgerv1.Record) {
+			return func(r *ledgerv1.Record) {
+				r.Status, r.Outcome, r.RefusedBy = 401, "rejected", "unknown key"
+				r.Key, r.KeyHint, r.Requests = key, hint, n
+				r.Start, r.End = timestamppb.New(noon.Add(-ago)), timestamppb.New(noon.Add(-ago))
+			}
+		}
+		keep(t, l, rec("a"), rec("b", refused("key_1", "", 7, time.Minute)),
+			rec("c", refused("key_1", "", 1, 90*time.Minute)),
+			rec("d", refused("key_2", "", 100, time.Minute)), rec("e", refused("key_1", "", 50, 48*time.Hour)),
+			rec("f", refused("", "9896", 106, 3*time.Minute)), rec("g", refused("", "9896", 1, 2*time.Minute)),
+			rec("h", refused("", "", 107, 4*time.Minute)), rec("i", refused("", "0000", 5, 48*time.Hour)))
+		from, to := noon.Add(-24*time.Hour), noon.Add(time.Hour)
+		all, err := l.RejectedKeys(t.Context(), from, to, 10)
+		require.NoError(t, err)
+		require.Equal(t, []ledger.Rejected{{Key: "key_2", Requests: 100}, {Key: "key_1", Requests: 8}}, all)
+		all, err = l.RejectedKeys(t.Context(), from, to, 10, "key_1", "key_3")
+		require.NoError(t, err)
+		require.Equal(t, []ledger.Rejected{{Key: "key_1", Requests: 8}}, all)
+		all, err = l.RejectedKeys(t.Context(), noon.AddDate(0, 0, -30), to, 1)
+		require.NoError(t, err)
+		require.Equal(t, []ledger.Rejected{{Key: "key_2", Requests: 100}}, all, "of days, too")
+		strangers, err := l.Strangers(t.Context(), from, to)
+		require.NoError(t, err)
+		require.Equal(t, []ledger.Rejected{{Requests: 107, Last: noon.Add(-4 * time.Minute)},
+			{Hint: "9896", Requests: 107, Last: noon.Add(-2 * time.Minute)}}, strangers)
+		last, err := l.LastRefused(t.Context(), from, "key_1")
+		require.NoError(t, err)
+		require.Equal(t, noon.Add(-time.Minute), last)
+		last, err = l.LastRefused(t.Context(), from, "key_3")
+		require.NoError(t, err)
+		require.Zero(t, last)
+	})
+}

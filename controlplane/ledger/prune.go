@@ -122,7 +122,7 @@ func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (tota
 		}
 	}
 	prune("minutes", "", now.Add(-keepMinutes))
-	for field := sumsOfKeys; field <= sumsOfUsers; field++ {
+	for field := sumsOfKeys; field <= sumsOfRefused; field++ {
 		prune("sums", fmt.Sprintf("field = %d AND width = %d AND ", field, hours), now.Add(-keepNamedHours))
 		prune("sums", fmt.Sprintf("field = %d AND width = %d AND ", field, days), aggregates)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 // exchangeFilters are the names of the filters that compare a column.
-var exchangeFilters = []string{"user", "key", "organization", "model", "provider", "project", "operation"}
+var exchangeFilters = []string{"user", "key", "organization", "model", "provider", "project", "operation",
+	"key_hint"}
 
 // Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
 // of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
@@ -153,6 +154,8 @@ func columnOf(name string) segment.Column {
 		return segment.Provider
 	case "operation":
 		return segment.Operation
+	case "key_hint":
+		return segment.KeyHint
 	}
 	return segment.Model // or line_item
 }

@@ -192,6 +192,8 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 	from.bound(s, q)
 	if len(names) > 0 {
 		s.Condition(group + " IN (" + s.List(names) + ")")
+	}
+	if len(names) > 0 || len(q.equal) > 0 {
 		from.each(s, q)
 	}
 	s.Add(" GROUP BY ", grouped)

@@ -92,11 +92,33 @@ type keyListCmd struct {
 	Query        string `short:"q" placeholder:"TEXT" help:"Only keys whose id, name or hint contains this text."`
 }
 
+// Help is shown below the flags' summary.
+func (keyListCmd) Help() string {
+	return `The table has the requests, refusals and cost of the last 24 hours, and below it the keys that were refused most,
+also those that nobody knows. JSON and YAML have the settings alone: GET /admin/v1/key-traffic has the figures.`
+}
+
 // Run lists the keys.
 func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return listObjects(ctx, stdout, c.AdminFlags, c.ItemFlags, configv1.KeyKind(), adminapi.ListOptions{
-		Query: c.Query, Filters: map[string]string{"organization": c.Organization, "project": c.Project},
-	})
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	items, err := admincli.ListAll(ctx, client, configv1.KeyKind(), adminapi.ListOptions{
+		Query: c.Query, Filters: map[string]string{"organization": c.Organization, "project": c.Project}})
+	if err != nil {
+		return admincli.Said(err)
+	}
+	if c.Output != "table" && c.Output != "text" {
+		return c.Show(stdout, configv1.KeyKind(), items)
+	}
+	used, err := trafficOf(ctx, client, items)
+	if err != nil {
+		return c.ShowMore(stdout, configv1.KeyKind(), items, nil, func(out *console.Text) {
+			out.Println("\nWhat the keys did is not known:", admincli.Said(err))
+		})
+	}
+	return c.ShowMore(stdout, configv1.KeyKind(), items, used.columns(), used.rejected)
 }
 
 type keyGetCmd struct {

@@ -1,6 +1,7 @@
 package adminflags
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,21 @@ func columns(kind configv1.Kind, out *console.Text) (header []string, row func(a
 			row = append(row[1:], i.Name)
 		}
 		return row
+	}
+}
+
+// Columns are further columns of a table.
+type Columns struct {
+	Header []string
+	Cells  func(out *console.Text, name string) []string
+}
+
+// beside returns columns with further ones before the last.
+func (c *Columns) beside(header []string, row func(adminapi.Item) []string, out *console.Text) ([]string,
+	func(adminapi.Item) []string) {
+	last := len(header) - 1
+	return slices.Insert(header, last, c.Header...), func(i adminapi.Item) []string {
+		return slices.Insert(row(i), last, c.Cells(out, i.Name)...)
 	}
 }
 

@@ -92,6 +92,12 @@ func (f ItemFlags) ShowOne(w io.Writer, kind configv1.Kind, item adminapi.Item) 
 // Show writes objects as an array of JSON or as YAML, which apply takes back, as names, or as a table with the
 // columns of the kind.
 func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
+	return f.ShowMore(w, kind, items, nil, nil)
+}
+
+// ShowMore is Show with further columns in the table, of the object with a name, and what follows the table.
+func (f ItemFlags) ShowMore(w io.Writer, kind configv1.Kind, items []adminapi.Item, more *Columns,
+	end func(*console.Text)) error {
 	switch f.Output {
 	case FormJSON:
 		return OutputFlags{FormJSON}.Show(w, append([]adminapi.Item{}, items...), nil) // never null
@@ -100,7 +106,13 @@ func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) 
 	}
 	out := console.For(w)
 	header, row := columns(kind, out)
+	if more != nil {
+		header, row = more.beside(header, row, out)
+	}
 	out.Table("There are no "+kind.Plural+".", header, admincli.Rows(items, row))
+	if end != nil {
+		end(out)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,13 +46,34 @@ func Section(gateway page.Gateway) page.Section {
 			page.Get("/keys/{name}/{what}", authz.KeysWrite, ask),
 		},
 		Templates: templates,
-		Functions: template.FuncMap{"scope": scopeText},
-		Notices:   map[string]string{"revoked": "The key is revoked. It no longer works."},
+		Functions: template.FuncMap{"scope": scopeText,
+			"sum": func(a, b int64) int64 { return a + b }},
+		Notices: map[string]string{"revoked": "The key is revoked. It no longer works."},
 	}
 }
 
+// A listData is what the list of keys shows.
+type listData struct {
+	page.List
+	Traffic traffic
+}
+
 func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	return v.RenderList(w, r, configv1.KeyKind(), "keys", "Keys", "organization", "project", "disabled")
+	data := listData{}
+	var err error
+	data.List, err = v.List(r, configv1.KeyKind(), "organization", "project", "disabled")
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(data.Items))
+	for i, item := range data.Items {
+		ids[i] = item.Name
+	}
+	now := time.Now().UTC()
+	if data.Traffic, err = trafficOf(v, r, now.Add(-day), now, ids...); err != nil {
+		return err
+	}
+	return v.Render(w, "keys", "Keys", data)
 }
 
 // A keyData is what the pages of one key show.
@@ -69,6 +91,7 @@ type keyData struct {
 	Grace         int64
 	Snippets      []snippet
 	Activity      *figures.Activity
+	Traffic       traffic
 	Pending       bool // the new one is not in force everywhere yet
 }
 
@@ -162,6 +185,10 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 func render(v *page.Visit, w http.ResponseWriter, r *http.Request, status int, data keyData, problem string) error {
 	var err error
 	if data.Activity, err = figures.ActivityOf(v, r, "key", data.Key.GetName(), "model", "Model"); err != nil {
+		return err
+	}
+	span := figures.SpanOf(v, r)
+	if data.Traffic, err = trafficOf(v, r, span.From, span.To, data.Key.GetName()); err != nil {
 		return err
 	}
 	if data.Consumed, err = v.API.KeyConsumption(r.Context(), data.Key.GetName()); err != nil {

@@ -53,7 +53,8 @@ func Section(baseURL, traceURL string) page.Section {
 // requestFilters are the fields of the page's form.
 func requestFilters() []string {
 	return []string{"request_id", "key_name", "key", "user", "model", "provider", "organization", "project", "operation",
-		"outcome", "status", "min_cost_usd", "min_duration_ms", "refused_by", "rule", "batch"}
+		"outcome", "status", "min_cost_usd", "min_duration_ms", "refused_by", "rule", "batch",
+		"key_hint"}
 }
 
 // A requestsData is what the request log shows.
@@ -117,7 +118,7 @@ func (d *requestsData) options() adminapi.ListOptions {
 		o.Filters[name] = strings.TrimSpace(d.Query.Get(name))
 	}
 	for _, name := range []string{"status", "min_cost_usd", "min_duration_ms", "refused_by", "rule", "organization",
-		"project", "operation", "batch"} {
+		"project", "operation", "batch", "key_hint"} {
 		d.More = d.More || o.Filters[name] != ""
 	}
 	return o
