@@ -65,6 +65,7 @@ func endpoints() []struct {
 		{"GET", "/admin/v1/usage/costs?start_time=1", ``, authz.UsageRead},
 		{"POST", "/admin/v1/policies/test", `{}`, authz.UsageRead},
 		{"GET", "/admin/v1/series", ``, authz.UsageRead},
+		{"GET", "/admin/v1/key-traffic", ``, authz.UsageRead},
 		{"GET", "/admin/v1/budgets", ``, authz.UsageRead},
 		{"GET", "/admin/v1/attention", ``, authz.StatusRead},
 		{"GET", "/admin/v1/catalogue", ``, authz.ConfigRead},
