@@ -734,6 +734,12 @@ type Exchange struct {
 	// RefusedBy What of the gateway refused the request, such as key/key_1 limit requests per minute.
 	RefusedBy string `json:"refused_by,omitempty"`
 
+	// Reason Why the request was not served, in a few words.
+	Reason string `json:"reason,omitempty"`
+
+	// Why What happened, because of what, what the client got, and what can be done, in one sentence. Lists leave it out.
+	Why string `json:"why,omitempty"`
+
 	// KeyHint The last characters of a key that is not known.
 	KeyHint string `json:"key_hint,omitempty"`
 
@@ -765,6 +771,9 @@ type ExchangeDetail struct {
 
 	// Policy The rule of a policy that chose the model, such as "office/cheap instead of gpt-5".
 	Policy string `json:"policy,omitempty"`
+
+	// Message What the client was told, if a rule of the gateway refused the request.
+	Message string `json:"message,omitempty"`
 
 	// Dropped The header x-modelgate-dropped.
 	Dropped string `json:"dropped,omitempty"`

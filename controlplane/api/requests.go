@@ -84,6 +84,7 @@ func (h requestHandlers) request(ctx context.Context, id string) (adminapi.Excha
 		return e, openai.CodeNotFound.New("There is no exchange %q in the request log.", id)
 	}
 	h.queries.NameKey(&e)
+	e.Why = e.Explain().Sentence
 	e.Cost, err = h.queries.CostOf(ctx, &e)
 	return e, err
 }

@@ -72,6 +72,7 @@ func (r *row) segmentRow() segment.Row {
 func keptDetails(x *segment.Row, d *ledgerv1.Details) {
 	x.Dropped, x.Adjusted, x.UpstreamID = longText(d.GetDropped()), longText(d.GetAdjusted()), text(d.GetUpstreamId())
 	x.Cache, x.Policy, x.Fees = text(d.GetCache()), text(d.GetPolicy()), min(max(d.GetFeesNanoUsd(), 0), maxCost)
+	x.Message = text(d.GetMessage())
 	if id := d.GetTraceId(); len(id) == 16 {
 		x.TraceID = hex.EncodeToString(id)
 	}
@@ -148,7 +149,7 @@ func wholeExchange(x *segment.Row) (adminapi.Exchange, error) {
 		e.AttemptList = onlyAttemptOf(&e)
 	}
 	d := adminapi.ExchangeDetail{TraceID: x.TraceID, Plan: x.Plan, Guards: x.Guards, Cache: x.Cache, Policy: x.Policy,
-		Dropped: x.Dropped, Adjusted: x.Adjusted, UpstreamID: x.UpstreamID}
+		Message: x.Message, Dropped: x.Dropped, Adjusted: x.Adjusted, UpstreamID: x.UpstreamID}
 	for _, limit := range x.Limits {
 		d.Limits = append(d.Limits, adminapi.LimitHeld{Rule: limit.Rule, Reserved: heldText(limit.Rule, limit.Reserved),
 			Settled: heldText(limit.Rule, limit.Settled)})

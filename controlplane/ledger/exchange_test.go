@@ -37,7 +37,7 @@ func TestAnExportHasEverythingOfAnExchange(t *testing.T) {
 		full.Stream, full.Estimated, full.Batch, full.Requests = true, true, true, 3
 		full.RefusedBy, full.Outcome, full.KeyHint, full.ErrorCode = "policy office", "rejected", "abcd", "policy_refused"
 		full.Details = &ledgerv1.Details{TraceId: []byte("0123456789abcdef"), UpstreamId: "req_1", Dropped: "a",
-			Adjusted: "b", Cache: "hit faq", Policy: "office/cheap", Plan: []string{"x/1", "y/2"},
+			Adjusted: "b", Cache: "hit faq", Policy: "office/cheap", Message: "no", Plan: []string{"x/1", "y/2"},
 			Guards: []string{"mask pii in the request: 1"}, FeesNanoUsd: 5,
 			Rules:    []string{"key/key_1 limit requests per minute", "budget key/key_1 day"},
 			Reserved: &ledgerv1.Amounts{Requests: 1, CostNanoUsd: 1_500_000_001},
@@ -57,7 +57,7 @@ func TestAnExportHasEverythingOfAnExchange(t *testing.T) {
 			Status: int64(full.Status), Requests: 3, Outcome: "rejected", ErrorCode: "policy_refused",
 			RefusedBy: "policy office", KeyHint: "abcd", Cost: full.CostNanoUsd, Fees: 5, PriceVersion: full.PriceVersion,
 			Stream: true, Estimated: true, Batch: true, Priced: full.Priced, TraceID: "30313233343536373839616263646566",
-			UpstreamID: "req_1", Dropped: "a", Adjusted: "b", Cache: "hit faq", Policy: "office/cheap",
+			UpstreamID: "req_1", Dropped: "a", Adjusted: "b", Cache: "hit faq", Policy: "office/cheap", Message: "no",
 			Plan: []string{"x/1", "y/2"}, Guards: []string{"mask pii in the request: 1"},
 			Limits: []segment.Limit{{Rule: "key/key_1 limit requests per minute", Reserved: 1, Settled: 1},
 				{Rule: "budget key/key_1 day", Reserved: 1_500_000_001, Settled: 7}}}

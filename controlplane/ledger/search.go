@@ -129,7 +129,7 @@ func listColumns() []segment.Column {
 	for _, d := range segment.Describe() {
 		switch d.ID {
 		case segment.TraceID, segment.UpstreamID, segment.Dropped, segment.Adjusted, segment.Cache, segment.Policy,
-			segment.Fees:
+			segment.Message, segment.Fees:
 		default:
 			if d.ID < segment.Plan || d.ID > segment.AttemptList+9 {
 				all = append(all, d.ID)

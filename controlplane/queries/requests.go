@@ -57,7 +57,7 @@ func (q *Service) NameKeys(all []adminapi.Exchange) {
 	}
 }
 
-// NameKey adds the name that the key of an exchange has now, or that the key is gone.
+// NameKey adds the name that the key of an exchange has now, or that the key is gone, and why it was not served.
 func (q *Service) NameKey(e *adminapi.Exchange) {
 	revision, keys := q.options.Plane.Keys()
 	key, ok := keys[e.Key]
@@ -65,6 +65,7 @@ func (q *Service) NameKey(e *adminapi.Exchange) {
 		e.KeyName = DisplayName(key)
 	}
 	e.KeyDeleted = !ok && e.Key != "" && revision > 0
+	e.Reason = e.Explain().Short
 }
 
 // KeyName returns the name of a key for people; empty: it has none, or is not known.

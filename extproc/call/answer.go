@@ -37,7 +37,7 @@ func (c *Call) refuser(e *openai.Error) string {
 	case c.Key == nil && !c.Internal:
 		return "unknown key"
 	}
-	return "request"
+	return metering.ByRequest
 }
 
 // ErrorBody returns the body of an error, in the client's dialect.

@@ -128,7 +128,11 @@ func (r *Record) detail(to *entry, used *usage.Used) *ledgerv1.Details {
 	d.Rules, d.Plan, d.Dropped, d.Adjusted, d.UpstreamId = r.Rules, r.Plan, r.Dropped, r.Adjusted, r.UpstreamID
 	d.Counts, d.FeesNanoUsd = used.Details(), int64(r.Fees)
 	d.Guards, d.Cache, d.Policy = r.Guards.Texts(), r.Cache.Text(), r.Policy
-	some := len(d.Guards) > 0 || d.Cache != "" || d.Policy != "" || len(d.Rules) > 0 || len(d.Plan) > 0 ||
+	if r.Error != nil && r.RefusedBy != "" && r.RefusedBy != ByRequest { // that may quote the request
+		d.Message = r.Error.Message
+	}
+	some := d.Message != "" ||
+		len(d.Guards) > 0 || d.Cache != "" || d.Policy != "" || len(d.Rules) > 0 || len(d.Plan) > 0 ||
 		d.Dropped != "" || d.Adjusted != "" || d.UpstreamId != "" || len(d.Counts) > 0 || d.FeesNanoUsd > 0
 	if len(d.Rules) > 0 {
 		d.Reserved, d.Settled = fill(&to.reserved, &r.Reserved), fill(&to.settled, &r.Settled)

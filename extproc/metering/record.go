@@ -28,6 +28,9 @@ const (
 	OutcomeCut Outcome = "cut"
 )
 
+// ByRequest is what a Record is refused by if the request itself is wrong.
+const ByRequest = "request"
+
 // AwaitsEnvoy reports whether only Envoy knows how the exchange ended, or what Envoy answered.
 func (r *Record) AwaitsEnvoy() bool {
 	return r.Outcome == OutcomeCut || r.Outcome == OutcomeGateway || r.Unseen || r.Rest != nil

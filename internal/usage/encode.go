@@ -91,6 +91,7 @@ func (e *encoder) details(d *ledgerv1.Details) {
 		e.number(2, uint64(c.GetN()))
 		e.end(start)
 	}
+	e.text(15, d.GetMessage())
 }
 
 func (e *encoder) amounts(a *ledgerv1.Amounts) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -39,6 +40,7 @@ type ask struct {
 	input, output   int64 // tokens that it is charged, besides those of the order
 	told            bool  // the order's tokens are reported
 
+	said     string // the message of the error that the client got
 	id       string // of the request
 	exchange string
 }
@@ -267,7 +269,8 @@ func (s *scene) do(a *ask, client *http.Client) error {
 		return fmt.Errorf("status %d, not %d: %s", response.StatusCode, a.status, body)
 	}
 	if a.kind != "cut" && a.kind != "inband" && a.kind != "left" {
-		_, err = io.Copy(io.Discard, response.Body)
+		body, err := io.ReadAll(response.Body)
+		a.said = gjson.GetBytes(body, "error.message").Str
 		return err
 	}
 	words := strings.Fields(spoken)

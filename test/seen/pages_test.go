@@ -313,6 +313,13 @@ func (v *visitor) compareRequestPages(t *testing.T) {
 		shown[a.kind] = true
 		p := v.page(t, "/requests/"+url.PathEscape(a.exchange))
 		facts := p.facts()
+		e, err := v.admin.Request(t.Context(), a.exchange)
+		require.NoError(t, err)
+		require.Contains(t, text(p.Node), e.Why, a.kind)
+		require.Equal(t, e.ErrorCode, facts["Code"], a.kind)
+		if e.Detail != nil {
+			require.Equal(t, e.Detail.Message, facts["Message"], a.kind)
+		}
 		require.Equal(t, a.refuse, facts["Refused by"], a.kind)
 		require.Equal(t, a.id, facts["x-request-id"], a.kind)
 		require.Equal(t, a.model, facts["Model"], a.kind)

@@ -14,6 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/usage"
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // compareEach holds that the request log has each request once, as what it was, and one of each kind with all that is
@@ -44,9 +45,10 @@ func (s *scene) compareEach(t *testing.T) {
 			Attempts: len(a.attempts), Stream: a.stream, Status: a.status, Outcome: a.outcome, ErrorCode: e.ErrorCode,
 			InputTokens: input, CachedTokens: cached, OutputTokens: output, Estimated: !a.told && input > 0,
 			CostUSD: usage.Nano(a.cost()).String(), Priced: e.Priced, PriceVersion: e.PriceVersion, Requests: e.Requests,
-			RefusedBy: a.refuse, KeyHint: e.KeyHint}
+			RefusedBy: a.refuse, KeyHint: e.KeyHint, Reason: e.Reason}
 		require.Equal(t, want, e, a.kind)
 		require.Equal(t, a.client.id != "", e.KeyName != "", a.kind)
+		require.Equal(t, a.outcome == "finished", e.Reason == "", "%s: %s", a.kind, e.Reason)
 		require.LessOrEqual(t, e.Requests, int64(1))
 		require.Equal(t, a.refuse == "" && prices()[a.last().model] != (price{}), e.Priced, a.kind)
 		if a.outcome == "finished" {
@@ -64,6 +66,17 @@ func (s *scene) compareOne(t *testing.T, a *ask) {
 	e, err := s.admin.Request(t.Context(), a.exchange)
 	require.NoError(t, err)
 	require.Len(t, e.AttemptList, len(a.attempts), a.kind)
+	require.NotEmpty(t, e.Why, a.kind)
+	said := ""
+	if a.refuse != "" && a.refuse != "request" {
+		require.NotEmpty(t, a.said, a.kind)
+		require.NotNil(t, e.Detail, a.kind)
+		said = a.said[:min(len(a.said), 256)]
+	}
+	if e.Detail != nil {
+		require.Equal(t, said, e.Detail.Message, a.kind)
+	}
+	require.Contains(t, strings.Join(strings.Fields(harness.Must(t, "", "requests", e.ID, "--data", s.Dir)), " "), e.Why)
 	for i, got := range e.AttemptList {
 		want := a.attempts[i]
 		require.Equal(t, want, attempt{got.Provider, got.Model, got.Kind, got.Status, got.Error != ""}, "%s %d", a.kind, i)

@@ -416,7 +416,10 @@ type Details struct {
 	// The rule of a policy that chose the model, such as "office/cheap instead of gpt-5"; empty: none did.
 	Policy string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The tokens on which only the price depends, such as those that were written to a cache for an hour, at most 16.
-	Counts        []*Count `protobuf:"bytes,14,rep,name=counts,proto3" json:"counts,omitempty"`
+	Counts []*Count `protobuf:"bytes,14,rep,name=counts,proto3" json:"counts,omitempty"`
+	// The message that the client got, if a rule of the gateway refused the request. Others may quote the request, and are
+	// not kept.
+	Message       string `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,6 +543,13 @@ func (x *Details) GetCounts() []*Count {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *Details) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 // A Count is a number of tokens of a kind that has no field of its own.
@@ -1529,7 +1539,7 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
 	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\x12\x1a\n" +
 	"\bexchange\x18% \x01(\tR\bexchange\x12\x14\n" +
-	"\x05tried\x18& \x01(\bR\x05tried\"\xbb\x03\n" +
+	"\x05tried\x18& \x01(\bR\x05tried\"\xd5\x03\n" +
 	"\aDetails\x12\x19\n" +
 	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
@@ -1545,7 +1555,8 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x06guards\x18\v \x03(\tR\x06guards\x12\x14\n" +
 	"\x05cache\x18\f \x01(\tR\x05cache\x12\x16\n" +
 	"\x06policy\x18\r \x01(\tR\x06policy\x122\n" +
-	"\x06counts\x18\x0e \x03(\v2\x1a.modelgate.ledger.v1.CountR\x06countsJ\x04\b\t\x10\n" +
+	"\x06counts\x18\x0e \x03(\v2\x1a.modelgate.ledger.v1.CountR\x06counts\x12\x18\n" +
+	"\amessage\x18\x0f \x01(\tR\amessageJ\x04\b\t\x10\n" +
 	"\")\n" +
 	"\x05Count\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\f\n" +

@@ -119,8 +119,8 @@ func requestTable(out *console.Text, all []adminapi.Exchange) {
 // resultOf says in one word or two how a request ended.
 func resultOf(e *adminapi.Exchange) string {
 	text := strconv.Itoa(e.Status) + " " + e.Outcome
-	if e.ErrorCode != "" {
-		text += " " + e.ErrorCode
+	if why := cmp.Or(e.Reason, e.ErrorCode); why != "" {
+		text += " " + why
 	}
 	if e.Requests > 1 {
 		text += " × " + strconv.FormatInt(e.Requests, 10)
@@ -150,11 +150,15 @@ func describeRequest(out *console.Text, e *adminapi.Exchange) {
 	if detail == nil {
 		detail = &adminapi.ExchangeDetail{}
 	}
+	if e.Why != "" {
+		out.Println(adminapi.OneLine(e.Why) + "\n")
+	}
 	out.Facts([][2]string{
 		{"Request", e.RequestID}, {"Exchange", e.ID}, {"Trace", detail.TraceID},
 		{"Time", e.Start.UTC().Format(time.RFC3339Nano)}, {"Duration", milliseconds(e.DurationMS)},
 		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
-		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", out.Named(e.RefusedBy)},
+		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)},
+		{"Client got", gotOf(e, detail)}, {"Refused by", out.Named(e.RefusedBy)},
 		{"Plan", strings.Join(detail.Plan, ", ")}, {"Guardrails", strings.Join(detail.Guards, ", ")},
 		{"Cache", detail.Cache}, {"Policy", detail.Policy},
 		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
@@ -164,6 +168,14 @@ func describeRequest(out *console.Text, e *adminapi.Exchange) {
 	out.Section([]string{"LIMIT", "RESERVED", "SETTLED"}, admincli.Rows(detail.Limits,
 		func(l adminapi.LimitHeld) []string { return []string{out.Named(l.Rule), l.Reserved, l.Settled} }))
 	describeCost(out, e)
+}
+
+// gotOf is the error as the client saw it.
+func gotOf(e *adminapi.Exchange, detail *adminapi.ExchangeDetail) string {
+	if e.ErrorCode == "" && detail.Message == "" {
+		return ""
+	}
+	return strings.TrimSpace(strconv.Itoa(e.Status) + " " + e.ErrorCode + " " + detail.Message)
 }
 
 func describeAttempts(out *console.Text, e *adminapi.Exchange) {

@@ -47,6 +47,7 @@ const (
 	Adjusted      Column = 31
 	Cache         Column = 32
 	Policy        Column = 33
+	Message       Column = 34
 
 	Plan        Column = 40 // and 41 its elements
 	Guards      Column = 42 // and 43 its elements

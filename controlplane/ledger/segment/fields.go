@@ -91,6 +91,8 @@ func details() []column {
 		texts(Cache, text, "cache", "What a response cache did.", func(r *Row) *string { return &r.Cache }),
 		texts(Policy, text, "policy", "The rule of a policy that chose the model.",
 			func(r *Row) *string { return &r.Policy }),
+		texts(Message, text, "message", "What the client was told, if a rule of the gateway refused the request.",
+			func(r *Row) *string { return &r.Message }),
 	}
 }
 

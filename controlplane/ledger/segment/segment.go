@@ -43,7 +43,7 @@ type Row struct {
 	Batch, Priced              bool
 	TraceID, UpstreamID        string
 	Dropped, Adjusted          string
-	Cache, Policy              string
+	Cache, Policy, Message     string
 	Plan, Guards               []string
 	Limits                     []Limit
 	AttemptList                []Attempt

@@ -43,7 +43,7 @@ func some(seed uint64, n int) []segment.Row {
 			x.Status, x.Outcome, x.RefusedBy = 429, "rejected", "key/"+x.Key+" limit requests per minute"
 		case 2:
 			x.Guards = []string{"mask pii/email in the request: 2", "observe pii/name in the answer: 1"}
-			x.Estimated, x.Batch, x.Fees, x.Cache, x.Policy = true, true, 7, "hit faq", "office/cheap"
+			x.Estimated, x.Batch, x.Fees, x.Cache, x.Policy, x.Message = true, true, 7, "hit faq", "office/cheap", "no"
 			x.Used[usage.OutputImageTokens], x.UpstreamID, x.KeyHint = 3, "req_ü", "abcd"
 		}
 	}
