@@ -156,9 +156,9 @@ func New(o Options) (*ControlPlane, error) {
 
 // newKeeper returns what keeps incidents.
 func newKeeper(o Options, q *queries.Service, server *controlplane.Server, log *zap.Logger) *incidents.Keeper {
-	return incidents.New(incidents.Options{Etcd: o.Etcd, Facts: q.Facts, Versions: q.Versions, Undoes: q.Undoes,
-		KeyName: q.KeyName, State: server.State, Log: o.Ledger, Store: incidents.NewStore(o.Ledger.Database()),
-		Logger: log.Named("incidents")})
+	return incidents.New(incidents.Options{Etcd: o.Etcd, Facts: q.Facts, Versions: q.History.Versions,
+		Undoes: q.History.Undoes, KeyName: q.KeyName, State: server.State, Log: o.Ledger,
+		Store: incidents.NewStore(o.Ledger.Database()), Logger: log.Named("incidents")})
 }
 
 // validStored reports the errors of a stored object.

@@ -102,7 +102,8 @@ func TestASaveIsUndoneFromItsMessage(t *testing.T) {
 	require.Contains(t, text(w.get(undo[1]).body), "+- b", "the way back is to what was there before")
 	require.NotContains(t, w.get("/objects/Provider/p?done=saved").body, "Undo…", "without a change")
 
-	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK", "rules[0].data", "EMAIL")
+	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK",
+		"rules[0].data", "EMAIL")
 	require.Equal(t, 303, made.status, text(made.body))
 	require.Contains(t, w.get(made.location).body, `<a href="/delete/Guardrail/pii">Undo…</a>`)
 
@@ -137,7 +138,7 @@ func TestTheAuditLogLeadsToTheHistory(t *testing.T) {
 	b.ledger.audit = []adminapi.AuditEntry{{Action: "delete", Kind: "Model", Name: "team/fast"},
 		{Action: "update", Kind: "Account", Name: "ada"}}
 	p := w.get("/audit")
-	require.Contains(t, p.body, `<a href="/history/Model/team/fast">Model team/fast</a>`)
+	require.Contains(t, p.body, `<a href="/history/Model/team/fast" title="team/fast">Model team/fast</a>`)
 	require.NotContains(t, p.body, `href="/history/Account`)
 	// Without a ledger there is no history, and the page says so.
 	require.Contains(t, text(w.get("/history/Model/team/fast").body), "The history is unavailable")

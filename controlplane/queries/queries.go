@@ -7,14 +7,10 @@ package queries
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/audit"
-	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -53,6 +49,7 @@ type Options struct {
 
 // Service answer questions. They are safe for concurrent use.
 type Service struct {
+	History   History
 	options   Options
 	attentive shared[[]adminapi.Attention]
 	budgeted  shared[[]adminapi.BudgetUse]
@@ -61,7 +58,7 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	return &Service{options: o, trials: turns.New(maxTrials, maxTrialQueue)}
+	return &Service{History: History{o.Config}, options: o, trials: turns.New(maxTrials, maxTrialQueue)}
 }
 
 // ObjectError returns why a stored object has no effect, and "" if it has.
@@ -70,28 +67,4 @@ func (q *Service) ObjectError(e configstore.Entry) string {
 		return e.Err.Error()
 	}
 	return q.options.Plane.ObjectError(e.Kind.Name, e.Name)
-}
-
-// Versions returns the newest versions of an object, newest first, for those who may see everything.
-func (q *Service) Versions(ctx context.Context, kind configv1.Kind, name string) ([]adminapi.Version, error) {
-	if !audit.HasVersions(kind) {
-		return nil, nil
-	}
-	page, err := q.options.Config.Versions(ctx, config.Ref{Kind: kind, Name: name}, 0)
-	return page.Items, err
-}
-
-// Undoes reports whether a rollback of an object would change anything, if somebody with all rights asked for it.
-func (q *Service) Undoes(ctx context.Context, kind configv1.Kind, name string, revision int64) (bool, error) {
-	ctx = authz.WithPrincipal(ctx, authz.Principal{Scopes: []authz.Scope{authz.Everything}})
-	plan, err := q.options.Config.RollBackObject(ctx, config.Ref{Kind: kind, Name: name}, revision, true)
-	_, refused := errors.AsType[*openai.Error](err)
-	_, invalid := errors.AsType[configv1.Errors](err)
-	if refused || invalid {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(plan.Changes, func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged }), nil
 }
