@@ -21,7 +21,8 @@ import (
 // judged runs a keeper until the test ends.
 func judged(t *testing.T, b *bench, l *ledger.Ledger) {
 	q := api.Queries(b.config)
-	k := incidents.New(incidents.Options{Etcd: b.etcd, Facts: q.Facts, Versions: q.Versions, KeyName: q.KeyName,
+	k := incidents.New(incidents.Options{Etcd: b.etcd, Facts: q.Facts, Versions: q.History.Versions,
+		Undoes: q.History.Undoes, KeyName: q.KeyName,
 		State: func() (configstore.State, bool) { return configstore.State{}, true }, Log: l,
 		Store: incidents.NewStore(l.Database()), Logger: zap.NewNop(), Interval: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
