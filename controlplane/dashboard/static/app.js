@@ -68,16 +68,6 @@ function moreRows(within) {
   }
 }
 
-// ranges opens the page at once when somebody points at another range. With the keyboard one passes by others.
-function ranges(within) {
-  for (const select of within.querySelectorAll("select[data-range]")) {
-    let pointed = false;
-    select.onpointerdown = () => { pointed = true; };
-    select.onkeydown = () => { pointed = false; };
-    select.onchange = () => { if (pointed && select.value !== "custom") select.form.requestSubmit(); };
-  }
-}
-
 // A part of a page that is loaded again keeps open what somebody has opened.
 let opened = [];
 function keepOpen(target) { opened = [...target.querySelectorAll("details[open][id]")].map((d) => d.id); }
@@ -109,8 +99,8 @@ function prepare(within) {
   copyButtons(within);
   moreRows(within);
   if (window.charts) charts(within); // on pages that have any
-  ranges(within);
   tables(within);
+  filters();
 }
 
 document.addEventListener("DOMContentLoaded", () => {

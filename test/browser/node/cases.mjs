@@ -2,9 +2,10 @@
 import { base, close, equal, first, inspect, open, quiet, signIn, signOut, test, until } from "./browser.mjs";
 import { charts } from "./charts.mjs";
 import { elsewhere } from "./elsewhere.mjs";
-import { setUp } from "./setup.mjs";
+import { filtered } from "./filters.mjs";
 import { accountMenu, groups, phone } from "./frame.mjs";
 import { columns, head, rows, sorted } from "./lists.mjs";
+import { setUp } from "./setup.mjs";
 
 const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
 
@@ -364,6 +365,7 @@ for (const [look, options] of Object.entries({
 }
 
 await test("errors are red in a chart, and its values are shown where it is pointed at", () => charts(page, chat));
+await test("filters are chips, know names, and are kept as views", () => filtered(page));
 await test("a list is sorted", () => sorted(page));
 await test("the columns of a list are chosen, and fit its place", () => columns(page, password));
 await test("a row opens what it is about", () => rows(page));

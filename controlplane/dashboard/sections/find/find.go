@@ -24,6 +24,7 @@ func Section() page.Section {
 		Place: 210,
 		Routes: []page.Route{
 			page.Get("/find", "", show),
+			page.Get("/find/names", "", names),
 		},
 		Templates: templates,
 	}

@@ -48,12 +48,13 @@ type findingsData struct {
 	Filters []findingFilter
 }
 
-// A findingFilter is a field of the form.
-type findingFilter struct{ Name, Label, Placeholder string }
+// A findingFilter is a field of the form. Kind is the kind of object that it takes, if it takes any.
+type findingFilter struct{ Name, Label, Placeholder, Kind string }
 
 func findingFilters() []findingFilter {
-	return []findingFilter{{"rule", "Rule", "such as personal/contact"}, {"key_name", "Key", "name or id"},
-		{"organization", "Organization", ""}, {"project", "Project", ""}, {"user", "User", ""}, {"model", "Model", ""}}
+	return []findingFilter{{"rule", "Rule", "such as personal/contact", ""}, {"key_name", "Key", "name or id", "Key"},
+		{"organization", "Organization", "", "Organization"}, {"project", "Project", "", ""}, {"user", "User", "", ""},
+		{"model", "Model", "", "Model"}}
 }
 
 func findingChoices() []forms.Choice {
