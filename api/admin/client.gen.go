@@ -141,6 +141,13 @@ func (c UsageCalls) Budgets(ctx context.Context) (Budgets, error) {
 	})
 }
 
+// CacheWorth Whether caches are worth it, of the gateway and of vendors. Needs the scope usage:read.
+func (c UsageCalls) CacheWorth(ctx context.Context, o ListOptions) (CacheWorth, error) {
+	return ask[CacheWorth](ctx, c.caller, request{
+		method: http.MethodGet, path: pathOf("/admin/v1/cache"), query: o.values(),
+	})
+}
+
 // Catalogue The models that the gateway knows, with their prices, and the providers that serve them. Needs the scope config:read.
 func (c StateCalls) Catalogue(ctx context.Context, o ListOptions, flags ...Flag) (Catalogue, error) {
 	return ask[Catalogue](ctx, c.caller, request{

@@ -529,6 +529,43 @@ type Budgets struct {
 	LeftOut int         `json:"left_out"`
 }
 
+// CacheSums What response caches did.
+type CacheSums struct {
+	// Hits Answered by the cache: of equal and of similar requests, and of those at the same time.
+	Hits int64 `json:"hits"`
+
+	// Misses Answered by a provider.
+	Misses int64 `json:"misses"`
+
+	// Bypassed Likewise, and not kept.
+	Bypassed int64 `json:"bypassed"`
+
+	// SavedUSD What the answers of the hits had cost before.
+	SavedUSD string `json:"saved_usd"`
+
+	// SavedMS How much longer the hits would have taken, if each had taken as long as the misses of its model on average.
+	SavedMS int64 `json:"saved_ms"`
+}
+
+// CacheWorth What caches saved in a time.
+type CacheWorth struct {
+	// Embedded fields due to inline allOf schema
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+	// Embedded struct due to allOf(#/components/schemas/CacheSums)
+	CacheSums `yaml:",inline"`
+	// Embedded fields due to inline allOf schema
+	// Models By model, the one first that saved most.
+	Models []NamedCacheSums `json:"models"`
+
+	// Caches By ResponseCache.
+	Caches []NamedCacheSums `json:"caches"`
+
+	// Prompts What vendors read from their own caches, at most 100 models.
+	Prompts         []PromptCache `json:"prompts"`
+	PromptsSavedUSD string        `json:"prompts_saved_usd"`
+}
+
 // Catalogue The models that the gateway knows.
 type Catalogue struct {
 	Items []CatalogueModel `json:"items"`
@@ -1096,6 +1133,14 @@ type LimitUse struct {
 	Used *int64 `json:"used,omitempty"`
 }
 
+// NamedCacheSums defines model for NamedCacheSums.
+type NamedCacheSums struct {
+	// Embedded fields due to inline allOf schema
+	Name string `json:"name"`
+	// Embedded struct due to allOf(#/components/schemas/CacheSums)
+	CacheSums `yaml:",inline"`
+}
+
 // NamedTotals The totals of something.
 type NamedTotals struct {
 	// Embedded fields due to inline allOf schema
@@ -1245,6 +1290,21 @@ type PolicyTrialRule struct {
 
 	// Examples Ids of exchanges.
 	Examples []string `json:"examples"`
+}
+
+// PromptCache What a vendor read from its own cache of prompts.
+type PromptCache struct {
+	Provider string `json:"provider"`
+
+	// Model The provider's own name.
+	Model         string `json:"model"`
+	InputTokens   int64  `json:"input_tokens"`
+	CachedTokens  int64  `json:"cached_tokens"`
+	WrittenTokens int64  `json:"written_tokens"`
+	Priced        bool   `json:"priced"`
+
+	// SavedUSD What the tokens would have cost more without the cache, at today's price. Negative: writing to it cost more than reading from it saved.
+	SavedUSD string `json:"saved_usd,omitempty"`
 }
 
 // ProviderHealth How the attempts at a provider went.

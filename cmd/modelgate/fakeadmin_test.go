@@ -38,7 +38,8 @@ type fakeAdmin struct {
 	batch       adminapi.BatchDetails
 	failures    []adminapi.BatchFailure
 	budgets     adminapi.Budgets
-	cached      adminapi.Series // with a filter by provider
+	worth       adminapi.CacheWorth
+	traffic     adminapi.KeyTraffic
 	quotas      adminapi.QuotasPage
 	approvals   []adminapi.Approval
 	waits       *adminapi.Approval // of every change
@@ -175,12 +176,11 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		}
 		return f.summary, 200
 	})
-	answer("GET /admin/v1/series", func(r *http.Request) (any, int) {
+	answer("GET /admin/v1/cache", func(*http.Request) (any, int) { return f.worth, 200 })
+	answer("GET /admin/v1/key-traffic", func(*http.Request) (any, int) { return f.traffic, 200 })
+	answer("GET /admin/v1/series", func(*http.Request) (any, int) {
 		if f.ledgerAway {
 			return apiError("The ledger cannot be reached."), 503
-		}
-		if r.URL.Query().Has("provider") {
-			return f.cached, 200
 		}
 		return f.series, 200
 	})

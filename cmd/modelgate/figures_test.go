@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,28 +70,20 @@ func TestCachesSayWhatTheySave(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	f.objects = []configv1.Object{&configv1.ResponseCache{Name: "faq", Key: "key_1", Models: []string{"smart", "fast"}},
 		&configv1.ResponseCache{Name: "away", Disabled: true}, &configv1.Key{Name: "key_1", DisplayName: "ci"}}
-	f.metrics = `modelgate_cache_requests_total{cache="faq",result="hit"} 30
-modelgate_cache_requests_total{cache="faq",result="shared"} 45
-modelgate_cache_requests_total{cache="faq",result="miss"} 25
-modelgate_cache_requests_total{cache="faq",result="bypass"} 7
-modelgate_cache_saved_usd_total{cache="faq"} 0.0125
-modelgate_cache_bytes{cache="faq"} 2048
-`
-	group := func(model string, n int64) adminapi.SeriesGroup {
-		return adminapi.SeriesGroup{Name: model, Totals: adminapi.Totals{Requests: n}}
-	}
-	f.series.Groups = []adminapi.SeriesGroup{group("smart", 90), group("fast", 7)}
-	f.cached.Groups = []adminapi.SeriesGroup{group("smart", 30)}
+	f.metrics = "modelgate_cache_bytes{cache=\"faq\"} 2048\n"
+	all := adminapi.CacheSums{Hits: 75, Misses: 25, Bypassed: 7, SavedUSD: "0.0125", SavedMS: 90_000}
+	f.worth = adminapi.CacheWorth{CacheSums: all, Caches: []adminapi.NamedCacheSums{{Name: "faq", CacheSums: all}},
+		Models: []adminapi.NamedCacheSums{{Name: "smart", CacheSums: all}},
+		Prompts: []adminapi.PromptCache{{Provider: "claude", Model: "opus", InputTokens: 90, CachedTokens: 60,
+			WrittenTokens: 5, Priced: true, SavedUSD: "0.5"}}}
 	out, _ := c.run(t, exitOK, "cache", "--since", "7d")
-	require.Contains(t, strings.Join(f.asked, "\n"), "provider=response+cache")
-	require.Regexp(t, `(?m)^MODEL +HITS +REQUESTS +SHARE\nsmart +30 +90 +33 %$`, out)
-	require.NotRegexp(t, `(?m)^fast`, out)
-	require.Regexp(t, `(?m)^faq +key ci +smart, fast +active +75 +75 % +7 +0.012500 +2048$`, out)
-	require.Regexp(t, `(?m)^away +everybody +all +disabled +\? +\?`, out)
-	require.Contains(t, out, "see the metrics of the ext_proc services")
+	require.Regexp(t, `(?m)^MODEL +HITS +OF REQUESTS +SAVED USD +SAVED TIME\nsmart +75 +75 % +0.0125 +1m30s$`, out)
+	require.Regexp(t, `(?m)^faq +key ci +smart, fast +active +75 +75 % +0.0125 +1m30s +7 +2048$`, out)
+	require.Regexp(t, `(?m)^away +everybody +all +disabled +0 +- +0 +0s +0 +\?$`, out)
+	require.Regexp(t, `(?m)^claude/opus +90 +60 +5 +0.5$`, out)
 	out, _ = c.run(t, exitOK, "cache", "-o", "json")
-	require.Contains(t, out, `"models":[{"model":"smart","hits":30,"requests":90}]`)
-	require.Contains(t, out, `"counts":{"hits":75,"misses":25,"bypassed":7,"saved_usd":0.0125,"bytes":2048}`)
+	require.Contains(t, out, `"models":[{"name":"smart","hits":75,"misses":25,"bypassed":7,"saved_usd":"0.0125"`)
+	require.Contains(t, out, `{"name":"faq","of":"key key_1","models":["smart","fast"],"bytes":2048,"hits":75,`)
 }
 
 func TestProviderHealthHasThoseThatFailFirst(t *testing.T) {

@@ -94,8 +94,18 @@ func TestKeyListReadsEveryPageAndSendsItsFilters(t *testing.T) {
 	}
 	out, _ = c.run(t, exitOK, "key", "list", "-o", "text")
 	require.Len(t, strings.Split(strings.TrimSpace(out), "\n"), 6, "a line for each, whatever is in its name")
-	require.Regexp(t, `(?m)^of; key_a .*1970-01-01T00:00:01Z +expired +key_a$`, out)
-	require.Regexp(t, `error: broken; badly +key_c`, out)
+	require.Regexp(t, `(?m)^of; key_a .*1970-01-01T00:00:01Z +expired +0 +0 +0 +- +never +key_a$`, out)
+	require.Regexp(t, `error: broken; badly .* key_c`, out)
+	at := time.Unix(60, 0)
+	f.traffic = adminapi.KeyTraffic{Items: []adminapi.KeyUse{{Key: "key_b", Requests: 12, Errors: 3, Refused: 240,
+		CostUSD: "0.25", LastUsed: &at}}, RejectedLeftOut: 2, Rejected: []adminapi.RejectedKey{
+		{Key: "key_b", KeyName: "billing", Refused: 240, Last: &at}, {Hint: "9896", Refused: 106, Last: &at},
+		{Refused: 7}, {Key: "key_gone", KeyDeleted: true, Refused: 1}}}
+	out, _ = c.run(t, exitOK, "key", "list")
+	require.Regexp(t, `(?m)^of; key_b .* expired +12 +3 +240 +0.25 +1970-01-01T00:01:00Z +key_b$`, out)
+	require.Regexp(t, `(?m)^REJECTED +REFUSED +LAST +ID\nbilling +240 +1970-01-01T00:01:00Z +key_b\n`+
+		`unknown key ...9896 +106 +1970-01-01T00:01:00Z +-\nno key +7 +- +-\nkey_gone \(deleted\) +1 +- +key_gone\n`, out)
+	require.Contains(t, out, "2 more keys are refused less often.")
 	out, _ = c.run(t, exitOK, "key", "list", "-o", "yaml")
 	require.Equal(t, 4, strings.Count(out, "---\n"))
 }

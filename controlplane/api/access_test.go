@@ -66,6 +66,7 @@ func endpoints() []struct {
 		{"POST", "/admin/v1/policies/test", `{}`, authz.UsageRead},
 		{"GET", "/admin/v1/series", ``, authz.UsageRead},
 		{"GET", "/admin/v1/key-traffic", ``, authz.UsageRead},
+		{"GET", "/admin/v1/cache", ``, authz.UsageRead},
 		{"GET", "/admin/v1/budgets", ``, authz.UsageRead},
 		{"GET", "/admin/v1/attention", ``, authz.StatusRead},
 		{"GET", "/admin/v1/catalogue", ``, authz.ConfigRead},

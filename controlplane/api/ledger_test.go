@@ -162,3 +162,45 @@ func TestKeyTrafficIsForWhoSeesTheKeys(t *testing.T) {
 		require.Equal(t, status, b.do(t, "GET", "/admin/v1/key-traffic"+query, "").status, query)
 	}
 }
+
+// TestCacheWorthHasHitsAndPrompts has hits of two caches, and a provider that reads half of a prompt from its cache.
+func TestCacheWorthHasHitsAndPrompts(t *testing.T) {
+	b := newBench(t)
+	l := withLedger(t, b)
+	_, err := b.client.Apply(t.Context(), []configv1.Object{
+		&configv1.Provider{Name: "alpha", Vendor: "openai", Endpoint: "http://127.0.0.1:1",
+			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "x"}}},
+		&configv1.Catalog{Name: "default", Version: "1", Models: []*configv1.ModelFacts{{Vendors: []string{"openai"},
+			Models: []string{"alpha-1"}, Price: &configv1.Price{Input: "10", CachedInput: "1", Output: "20"}}}}}, false)
+	require.NoError(t, err)
+	var records []*ledgerv1.Record
+	for i, text := range []string{"miss faq", "hit faq (1 s old, 0.25 USD saved)",
+		"hit other (1 s old, 0.5 USD saved)"} {
+		begin := time.Now().Add(-time.Minute)
+		r := &ledgerv1.Record{Id: text, Start: timestamppb.New(begin), End: timestamppb.New(begin.Add(time.Second)),
+			Organization: "one", Model: "m", Provider: "response cache", Status: 200, Outcome: "finished",
+			Details: &ledgerv1.Details{Cache: text}}
+		if i == 0 {
+			r.Provider, r.UpstreamModel, r.InputTokens, r.CachedTokens = "alpha", "alpha-1", 2_000_000, 1_000_000
+			r.End = timestamppb.New(begin.Add(3 * time.Second))
+		}
+		records = append(records, r)
+	}
+	require.NoError(t, l.Record(t.Context(), records))
+	got, err := b.client.CacheWorth(t.Context(), adminapi.ListOptions{})
+	require.NoError(t, err)
+	require.Equal(t, adminapi.CacheSums{Hits: 2, Misses: 1, SavedUSD: "0.75", SavedMS: 2000}, got.CacheSums)
+	require.Equal(t, int64(66), got.HitShare())
+	require.Equal(t, []adminapi.NamedCacheSums{{Name: "m", CacheSums: got.CacheSums}}, got.Models)
+	require.Equal(t, []adminapi.NamedCacheSums{
+		{Name: "other", CacheSums: adminapi.CacheSums{Hits: 1, SavedUSD: "0.5"}},
+		{Name: "faq", CacheSums: adminapi.CacheSums{Hits: 1, Misses: 1, SavedUSD: "0.25", SavedMS: 2000}}}, got.Caches)
+	require.Equal(t, []adminapi.PromptCache{{Provider: "alpha", Model: "alpha-1", InputTokens: 2_000_000,
+		CachedTokens: 1_000_000, Priced: true, SavedUSD: "9"}}, got.Prompts)
+	require.Equal(t, "9", got.PromptsSavedUSD)
+	none, err := b.client.CacheWorth(t.Context(), adminapi.ListOptions{Filters: map[string]string{"organization": "two"}})
+	require.NoError(t, err)
+	require.Empty(t, none.Models)
+	require.Zero(t, none.HitShare())
+	require.Equal(t, 400, b.do(t, "GET", "/admin/v1/cache?start=5&end=4", "").status)
+}

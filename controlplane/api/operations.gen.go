@@ -158,6 +158,21 @@ func onSeries(handle httpapi.HandlerFunc) operation {
 	return at(http.MethodGet, "/admin/v1/series", false, handle)
 }
 
+// onCacheWorth is GET /admin/v1/cache.
+func onCacheWorth(handle func(ctx context.Context, o adminapi.ListOptions) (adminapi.CacheWorth, error)) operation {
+	return at(http.MethodGet, "/admin/v1/cache", false, func(w http.ResponseWriter, r *http.Request) error {
+		o, err := optionsOf(r)
+		if err != nil {
+			return err
+		}
+		answer, err := handle(r.Context(), o)
+		if err != nil {
+			return err
+		}
+		return httpapi.WriteJSON(w, http.StatusOK, answer)
+	})
+}
+
 // onKeyTraffic is GET /admin/v1/key-traffic.
 func onKeyTraffic(handle httpapi.HandlerFunc) operation {
 	return at(http.MethodGet, "/admin/v1/key-traffic", false, handle)

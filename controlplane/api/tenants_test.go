@@ -249,7 +249,7 @@ func TestQueriesOfTenantsPeople(t *testing.T) {
 	_, ask := tenanted(t)
 	ofAll, ofA := member("own", "", configv1.Role_VIEWER), member("own", "a", configv1.Role_VIEWER)
 	for _, path := range []string{"/admin/v1/summary", "/admin/v1/series", "/admin/v1/requests",
-		"/admin/v1/outcomes", "/admin/v1/findings"} {
+		"/admin/v1/outcomes", "/admin/v1/findings", "/admin/v1/cache"} {
 		for _, p := range []authz.Principal{ofAll, ofA} {
 			require.Equal(t, 200, ask(p, "GET", path, "").status, path)
 			require.Equal(t, 200, ask(p, "GET", path+"?organization=own", "").status, path)

@@ -33,6 +33,8 @@ func (h usageHandlers) routes() []route {
 			tenants: queried},
 		{operation: onSeries(h.series), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
 			tenants: queried},
+		{operation: onCacheWorth(h.queries.CacheWorth), scope: authz.UsageRead, needs: h.hasLedger,
+			timeout: exportTimeout, tenants: queried},
 		{operation: onKeyTraffic(h.keyTraffic), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
 			tenants: checked},
 		{operation: onBudgets(h.queries.Budgets), scope: authz.UsageRead, needs: h.hasLedger, tenants: checked},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -28,7 +29,22 @@ func (f *folder) addSums(ctx context.Context, tx *sql.Tx, rows []row) error {
 	if err := f.addOutcomes(ctx, tx, rows); err != nil {
 		return err
 	}
+	if err := f.addCached(ctx, tx, rows); err != nil {
+		return err
+	}
 	return f.addSpent(ctx, tx, total.keyed)
+}
+
+// addCached adds what response caches did.
+func (f *folder) addCached(ctx context.Context, tx *sql.Tx, rows []row) error {
+	total := cachesums.Totals{}
+	for i := range rows {
+		if r := &rows[i]; r.GetDetails().GetCache() != "" && r.RefusedBy == "" {
+			total.Add(cachesums.Use{At: r.at, Organization: r.Organization, Project: r.Project, Model: r.Model,
+				Text: r.GetDetails().GetCache(), Requests: r.Requests, Took: r.duration, Finished: r.Outcome == "finished"})
+		}
+	}
+	return total.Put(ctx, f.db, tx)
 }
 
 // adding returns an insert that adds the values of some columns to those of the row with the same key.

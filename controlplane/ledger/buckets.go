@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -230,6 +231,50 @@ func (q *Query) where() segment.Condition {
 		among(segment.Operation, "audio/transcriptions", "audio/translations")
 	}
 	return segment.All(all...)
+}
+
+// Cached returns what response caches did in a time, as [cachesums.Read] says.
+func (l usageReader) Cached(ctx context.Context, q cachesums.Query) ([]cachesums.Sums, error) {
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	all, err := cachesums.Read(ctx, l.db, q)
+	return all, doing("reading what caches did", err)
+}
+
+// A Prompt is how many tokens of a provider's model were read from the provider's own cache and written to it.
+type Prompt struct {
+	Provider, Upstream     string
+	Input, Cached, Written int64
+}
+
+// mostPrompts is how many models of providers are read.
+const mostPrompts = 100
+
+// Prompts returns the models of providers of which tokens were cached, those of the most tokens first. The time is one
+// of whole hours, and of whole days if it is longer than nine days.
+func (l usageReader) Prompts(ctx context.Context, q cachesums.Query) ([]Prompt, error) {
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	level, width := byHour, time.Hour
+	if q.To.Sub(q.From) > 9*24*time.Hour {
+		level, width = byDay, 24*time.Hour
+	}
+	s := l.db.Statement("SELECT provider, upstream_model, ", sum("input_tokens"), ", ", sum("cached_tokens"), ", ",
+		sum("cache_write_tokens"), " FROM aggregates")
+	s.And("level", "=", level)
+	s.And("start", ">=", q.From.Truncate(width).Unix())
+	s.And("start", "<", q.To.Unix())
+	s.Equal("organization", q.Organization)
+	s.Equal("project", q.Project)
+	s.Equal("model", q.Model)
+	s.Add(" GROUP BY provider, upstream_model HAVING SUM(cached_tokens) > 0 OR SUM(cache_write_tokens) > 0",
+		" ORDER BY SUM(cached_tokens) DESC, 1, 2 LIMIT ", s.Arg(mostPrompts))
+	all, err := sqldb.All(ctx, s, l.db.Read, func(p *Prompt) []any {
+		return []any{&p.Provider, &p.Upstream, &p.Input, &p.Cached, &p.Written}
+	})
+	return all, doing("reading what providers cached", err)
 }
 
 func (q *Query) conditions(s *sqldb.Statement) {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/timing"
@@ -75,6 +76,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		{"the audit log", func() (int64, error) { return l.pruneAudit(ctx, audit) }},
 		{"aggregates", func() (int64, error) { return l.pruneAggregates(ctx, now, aggregates) }},
 		{"sums", func() (int64, error) { return l.pruneSums(ctx, now, aggregates) }},
+		{"sums of caches", func() (int64, error) { return cachesums.Prune(ctx, l.db, aggregates) }},
 	} {
 		n, err := part.prune()
 		total += n

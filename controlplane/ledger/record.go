@@ -14,6 +14,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -119,7 +120,7 @@ func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 // inserts are the statements of SQLite that are prepared.
 func inserts() []*sqldb.Insert {
 	return []*sqldb.Insert{intoIDs, intoAggregates, intoMinutes, intoSums, intoSpent,
-		intoProviders, intoOutcomes}
+		intoProviders, intoOutcomes, cachesums.Insert()}
 }
 
 // A row is a record as it is kept.

@@ -30,12 +30,13 @@ func (q *Service) KeyTraffic(ctx context.Context, from, to time.Time, keys []str
 			return out, fmt.Errorf("Key %s: %w", key, configstore.ErrNotFound)
 		}
 	}
+	t := keyTraffic{q, &out}
 	var err error
 	if len(keys) > 0 {
-		err = q.addKeyUses(ctx, &out, keys)
+		err = t.addKeyUses(ctx, keys)
 	}
 	if err == nil {
-		err = q.addRejected(ctx, &out)
+		err = t.addRejected(ctx)
 	}
 	if err != nil {
 		err = ledger.Unavailable(err)
@@ -54,22 +55,29 @@ func (q *Service) seesKey(ctx context.Context, id string) bool {
 	return ok && caller.Sees(k)
 }
 
+// A keyTraffic gathers an answer.
+type keyTraffic struct {
+	*Service
+	out *adminapi.KeyTraffic
+}
+
 // addKeyUses adds what keys did. What they used is what usage by key says.
-func (q *Service) addKeyUses(ctx context.Context, out *adminapi.KeyTraffic, keys []string) error {
+func (t keyTraffic) addKeyUses(ctx context.Context, keys []string) error {
+	out := t.out
 	width := "1h"
 	if time.Since(out.Start) > 9*24*time.Hour {
 		width = "1d"
 	}
-	used, err := q.options.Ledger.Series(ctx, url.Values{"by": {"key"}, "key": keys, "width": {width}, "detailed": {"0"},
+	used, err := t.options.Ledger.Series(ctx, url.Values{"by": {"key"}, "key": keys, "width": {width}, "detailed": {"0"},
 		"start": {strconv.FormatInt(out.Start.Unix(), 10)}, "end": {strconv.FormatInt(out.End.Unix(), 10)}})
 	if err != nil {
 		return err
 	}
-	refused, err := q.options.Ledger.RejectedKeys(ctx, used.Start, used.End, len(keys), keys...)
+	refused, err := t.options.Ledger.RejectedKeys(ctx, used.Start, used.End, len(keys), keys...)
 	if err != nil {
 		return err
 	}
-	last, err := q.options.Ledger.LastUsed(ctx, keys...)
+	last, err := t.options.Ledger.LastUsed(ctx, keys...)
 	if err != nil {
 		return err
 	}
@@ -91,14 +99,15 @@ func (q *Service) addKeyUses(ctx context.Context, out *adminapi.KeyTraffic, keys
 
 // addRejected adds the keys that were refused most, and for those who are not restricted also what is known of unknown
 // ones.
-func (q *Service) addRejected(ctx context.Context, out *adminapi.KeyTraffic) error {
-	all, err := q.options.Ledger.RejectedKeys(ctx, out.Start, out.End, mostSearched)
+func (t keyTraffic) addRejected(ctx context.Context) error {
+	out := t.out
+	all, err := t.options.Ledger.RejectedKeys(ctx, out.Start, out.End, mostSearched)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(r ledger.Rejected) bool { return !q.seesKey(ctx, r.Key) })
+	all = slices.DeleteFunc(all, func(r ledger.Rejected) bool { return !t.seesKey(ctx, r.Key) })
 	if caller, _ := authz.PrincipalOf(ctx); caller.Tenant.IsAll() {
-		strangers, err := q.options.Ledger.Strangers(ctx, out.Start, out.End)
+		strangers, err := t.options.Ledger.Strangers(ctx, out.Start, out.End)
 		if err != nil {
 			return err
 		}
@@ -106,7 +115,7 @@ func (q *Service) addRejected(ctx context.Context, out *adminapi.KeyTraffic) err
 	}
 	slices.SortStableFunc(all, func(a, b ledger.Rejected) int { return cmp.Compare(b.Requests, a.Requests) })
 	out.RejectedLeftOut = max(len(all)-mostRejected, 0)
-	revision, known := q.options.Plane.Keys()
+	revision, known := t.options.Plane.Keys()
 	mayRead := authz.Needs(ctx, authz.KeysRead) == nil
 	for _, r := range all[:len(all)-out.RejectedLeftOut] {
 		is := adminapi.RejectedKey{Key: r.Key, Hint: r.Hint, Refused: r.Requests}
@@ -115,7 +124,7 @@ func (q *Service) addRejected(ctx context.Context, out *adminapi.KeyTraffic) err
 			if is.KeyDeleted = !found && revision > 0; mayRead {
 				is.KeyName = DisplayName(key)
 			}
-			if r.Last, err = q.options.Ledger.LastRefused(ctx, out.Start, r.Key); err != nil {
+			if r.Last, err = t.options.Ledger.LastRefused(ctx, out.Start, r.Key); err != nil {
 				return err
 			}
 		}

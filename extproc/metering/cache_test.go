@@ -22,6 +22,27 @@ func TestAnAnswerOfTheCacheHasAName(t *testing.T) {
 	require.Empty(t, r.Entry().GetProvider(), "a request that failed before")
 }
 
+// The ledger reads what a cache did from the text of the record.
+func TestWhatACacheDidIsReadFromItsText(t *testing.T) {
+	for _, c := range []metering.Cache{
+		{Name: "faq", Result: metering.CacheHit, Age: 90 * time.Second, Saved: 1_200_000},
+		{Name: "faq", Result: metering.CacheShared}, {Name: "faq", Result: metering.CacheMiss},
+		{Name: "faq", Result: metering.CacheSimilar, Saved: 7, Similarity: 0.9871, Compared: "done"},
+		{Name: "faq", Result: metering.CacheMiss, Compared: "failed"}, {Name: "faq", Result: metering.CacheBypass},
+		{Name: "faq", Result: metering.CacheBypass, Reason: "tools, maybe (0.5 USD saved)"},
+	} {
+		got, ok := usage.ParseCached(c.Text())
+		require.True(t, ok, c.Text())
+		require.Equal(t, usage.Cached{Cache: "faq", Result: string(c.Result), Saved: c.Saved}, got, c.Text())
+		require.Equal(t, c.Served(), got.Served(), c.Text())
+	}
+	for _, text := range []string{"", "hit", "hit faq", "hit faq (1 s old, x USD saved)",
+		"other faq (1 s old, 1 USD saved)"} {
+		_, ok := usage.ParseCached(text)
+		require.False(t, ok, text)
+	}
+}
+
 // A try after which the job service asks again is no request. Its last one is, however it ends.
 func TestATryOfTheJobServiceIsNoRequest(t *testing.T) {
 	for _, c := range []struct {

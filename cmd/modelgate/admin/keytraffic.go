@@ -46,7 +46,8 @@ func trafficOf(ctx context.Context, client *adminapi.Client, items []adminapi.It
 }
 
 func (t *keyTraffic) columns() *adminflags.Columns {
-	return &adminflags.Columns{Header: []string{"REQUESTS", "ERRORS", "REFUSED", "USD", "LAST USED"},
+	return &adminflags.Columns{Header: []string{"REQUESTS", "ERRORS", "REFUSED", "USD", "USED"},
+		Without: []string{"HINT", "OWNER", "MODELS"},
 		Cells: func(out *console.Text, id string) []string {
 			use := t.uses[id]
 			return []string{number(use.Requests), number(use.Errors), number(use.Refused), use.CostUSD,

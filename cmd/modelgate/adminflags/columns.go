@@ -40,15 +40,26 @@ func columns(kind configv1.Kind, out *console.Text) (header []string, row func(a
 type Columns struct {
 	Header []string
 	Cells  func(out *console.Text, name string) []string
+	// Without are columns of the kind for which there is no room then.
+	Without []string
 }
 
 // beside returns columns with further ones before the last.
 func (c *Columns) beside(header []string, row func(adminapi.Item) []string, out *console.Text) ([]string,
 	func(adminapi.Item) []string) {
-	last := len(header) - 1
-	return slices.Insert(header, last, c.Header...), func(i adminapi.Item) []string {
-		return slices.Insert(row(i), last, c.Cells(out, i.Name)...)
+	whole := header
+	fit := func(cells, more []string) (kept []string) {
+		for i, cell := range cells {
+			if i == len(cells)-1 {
+				kept = append(kept, more...)
+			}
+			if !slices.Contains(c.Without, whole[i]) {
+				kept = append(kept, cell)
+			}
+		}
+		return kept
 	}
+	return fit(header, c.Header), func(i adminapi.Item) []string { return fit(row(i), c.Cells(out, i.Name)) }
 }
 
 // columnsOf returns what is shown of a kind besides its name and state.

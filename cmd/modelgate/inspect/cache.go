@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,57 +13,40 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
-	"github.com/modelgate/modelgate/cmd/modelgate/report"
-	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // CacheCmd is the command cache.
 type CacheCmd struct {
 	adminflags.AdminFlags
 	adminflags.OutputFlags
-	Since string `default:"24h" placeholder:"WHEN" help:"Start of the hits by model: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
+	Since string `default:"24h" placeholder:"WHEN" help:"Start: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
 }
 
 // Help is shown below the flags' summary.
 func (CacheCmd) Help() string {
-	return `The hits by model are those of the request log. The counters of a cache are those of the process at the admin
-address since its start: of all requests, if it is modelgate run. Elsewhere, they are in the metrics of the ext_proc
-services: modelgate_cache_requests_total.
+	return `What caches saved is counted by the ledger: GET /admin/v1/cache says the same. A hit saves what its answer had
+cost before, and as much time as the misses of its model take on average. The bytes are those of the process at the
+admin address, if it serves requests.
 
 Example:
   modelgate cache`
 }
 
-// A cacheReport says whether response caches are worth it.
+// A cacheReport says whether caches are worth it.
 type cacheReport struct {
 	Caches []cacheStatus `json:"caches"`
-	Models []cacheModel  `json:"models"` // those with hits
+	adminapi.CacheWorth
 }
 
-// A cacheModel is how many requests for a model a cache has answered.
-type cacheModel struct {
-	Model    string `json:"model"`
-	Hits     int64  `json:"hits"`
-	Requests int64  `json:"requests"` // hits included
-}
-
-// A cacheStatus is what a response cache has done.
+// A cacheStatus is what a response cache is, and what it has done.
 type cacheStatus struct {
 	Name     string   `json:"name"`
 	Of       string   `json:"of,omitempty"` // whose requests; empty: everybody's
 	Models   []string `json:"models,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
 	Error    string   `json:"error,omitempty"`
-	// Counts are absent if the process at the admin address does not serve requests.
-	Counts *cacheCounts `json:"counts,omitempty"`
-}
-
-type cacheCounts struct {
-	Hits     int64   `json:"hits"` // of equal and similar requests, and of those at the same time
-	Misses   int64   `json:"misses"`
-	Bypassed int64   `json:"bypassed"`
-	SavedUSD float64 `json:"saved_usd"`
-	Bytes    int64   `json:"bytes"`
+	Bytes    *int64   `json:"bytes,omitempty"` // absent if the process at the admin address does not serve requests
+	adminapi.CacheSums
 }
 
 // Run shows whether response caches are worth it.
@@ -78,48 +60,49 @@ func (c CacheCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return admincli.Said(err)
 	}
-	counted := countsOf(admincli.Metrics(ctx, conn))
+	start, err := adminflags.ParseSince("--since", c.Since, time.Now())
+	if err != nil {
+		return err
+	}
 	r := cacheReport{Caches: []cacheStatus{}}
+	r.CacheWorth, err = client.CacheWorth(ctx, adminapi.ListOptions{Filters: map[string]string{
+		"start": strconv.FormatInt(start.Unix(), 10)}})
+	if err != nil {
+		return admincli.Said(err)
+	}
+	bytes := bytesOf(admincli.Metrics(ctx, conn))
 	for _, i := range items {
-		s := cacheStatus{Name: i.Name, Error: i.Status.Error, Counts: counted[i.Name]}
+		s := cacheStatus{Name: i.Name, Error: i.Status.Error, CacheSums: adminapi.CacheSums{SavedUSD: "0"}}
+		if n, ok := bytes[i.Name]; ok {
+			s.Bytes = &n
+		}
 		if o, ok := i.Object.(*configv1.ResponseCache); ok {
 			s.Models, s.Disabled, s.Of = o.GetModels(), o.GetDisabled(), cacheOwner(o)
 		}
+		for _, did := range r.CacheWorth.Caches {
+			if did.Name == i.Name {
+				s.CacheSums = did.CacheSums
+			}
+		}
 		r.Caches = append(r.Caches, s)
-	}
-	if r.Models, err = c.models(ctx, client); err != nil {
-		return admincli.Said(err)
 	}
 	return c.Show(stdout, r, func(out *console.Text) {
 		out.Names = adminapi.Names(ctx, client)
 		cacheTable(out, r.Caches)
-		out.Section([]string{"MODEL", "HITS", "REQUESTS", "SHARE"}, admincli.Rows(r.Models, func(m cacheModel) []string {
-			return []string{m.Model, number(m.Hits), number(m.Requests), percentOf(m.Hits, m.Requests)}
-		}))
+		out.Section([]string{"MODEL", "HITS", "OF REQUESTS", "SAVED USD", "SAVED TIME"}, admincli.Rows(r.Models,
+			func(m adminapi.NamedCacheSums) []string { return append([]string{m.Name}, worth(m.CacheSums)...) }))
+		out.Section([]string{"PROVIDER'S CACHE", "INPUT", "CACHED", "WRITTEN", "SAVED USD"}, admincli.Rows(r.Prompts,
+			func(p adminapi.PromptCache) []string {
+				return []string{p.Provider + "/" + p.Model, number(p.InputTokens), number(p.CachedTokens),
+					number(p.WrittenTokens), p.SavedUSD}
+			}))
 	})
 }
 
-// models returns the models of which caches have answered requests.
-func (c CacheCmd) models(ctx context.Context, client *adminapi.Client) ([]cacheModel, error) {
-	now := time.Now()
-	start, err := adminflags.ParseSince("--since", c.Since, now)
-	if err != nil {
-		return nil, err
-	}
-	all, err := report.Used(ctx, client, "model", start, now, nil)
-	if err != nil {
-		return nil, err
-	}
-	hits, err := report.Used(ctx, client, "model", start, now, map[string]string{"provider": usage.ResponseCache})
-	models := []cacheModel{}
-	for _, h := range hits {
-		m := cacheModel{Model: h.Name, Hits: h.Requests}
-		if i := slices.IndexFunc(all, func(u report.Usage) bool { return u.Name == h.Name }); i >= 0 {
-			m.Requests = all[i].Requests
-		}
-		models = append(models, m)
-	}
-	return models, err
+// worth are the cells of what a cache saved.
+func worth(s adminapi.CacheSums) []string {
+	return []string{number(s.Hits), percentOf(s.Hits, s.Hits+s.Misses), s.SavedUSD,
+		(time.Duration(s.SavedMS) * time.Millisecond).String()}
 }
 
 // percentOf is empty if there is no whole.
@@ -137,58 +120,32 @@ func cacheOwner(o *configv1.ResponseCache) string {
 	return strings.TrimSuffix(o.GetOrganization()+"/"+o.GetProject(), "/")
 }
 
-// countsOf adds up the metrics of each response cache.
-func countsOf(metrics []admincli.Metric) map[string]*cacheCounts {
-	counts := map[string]*cacheCounts{}
-	of := func(m admincli.Metric) *cacheCounts {
-		name := m.Labels["cache"]
-		if counts[name] == nil {
-			counts[name] = &cacheCounts{}
-		}
-		return counts[name]
-	}
+// bytesOf returns how much each response cache keeps, as the metrics say.
+func bytesOf(metrics []admincli.Metric) map[string]int64 {
+	all := map[string]int64{}
 	for _, m := range metrics {
-		switch m.Name {
-		case "modelgate_cache_bytes":
-			of(m).Bytes += int64(m.Value)
-		case "modelgate_cache_saved_usd_total":
-			of(m).SavedUSD += m.Value
-		case "modelgate_cache_requests_total":
-			switch m.Labels["result"] {
-			case "miss":
-				of(m).Misses += int64(m.Value)
-			case "bypass":
-				of(m).Bypassed += int64(m.Value)
-			default:
-				of(m).Hits += int64(m.Value)
-			}
+		if m.Name == "modelgate_cache_bytes" {
+			all[m.Labels["cache"]] += int64(m.Value)
 		}
 	}
-	return counts
+	return all
 }
 
 func cacheTable(out *console.Text, all []cacheStatus) {
-	unknown := false
 	out.Table("There is no ResponseCache: see docs/response-cache.md.",
-		[]string{"CACHE", "OF", "MODELS", "STATE", "HITS", "OF REQUESTS", "BYPASSED", "SAVED USD", "BYTES"},
+		[]string{"CACHE", "OF", "MODELS", "STATE", "HITS", "OF REQUESTS", "SAVED USD", "SAVED TIME", "BYPASSED", "BYTES"},
 		admincli.Rows(all, func(s cacheStatus) []string {
-			state := "active"
+			state, bytes := "active", "?"
 			switch {
 			case s.Error != "":
 				state = "error: " + s.Error
 			case s.Disabled:
 				state = "disabled"
 			}
-			row := []string{s.Name, cmp.Or(out.Named(s.Of), "everybody"), cmp.Or(strings.Join(s.Models, ", "), "all"), state}
-			n := s.Counts
-			if n == nil {
-				unknown = true
-				return append(row, "?", "?", "?", "?", "?")
+			if s.Bytes != nil {
+				bytes = number(*s.Bytes)
 			}
-			return append(row, number(n.Hits), percentOf(n.Hits, n.Hits+n.Misses), number(n.Bypassed),
-				strconv.FormatFloat(n.SavedUSD, 'f', 6, 64), number(n.Bytes))
+			row := []string{s.Name, cmp.Or(out.Named(s.Of), "everybody"), cmp.Or(strings.Join(s.Models, ", "), "all"), state}
+			return append(append(row, worth(s.CacheSums)...), number(s.Bypassed), bytes)
 		}))
-	if unknown {
-		out.Println("\nThe process at the admin address counts no requests: see the metrics of the ext_proc services.")
-	}
 }

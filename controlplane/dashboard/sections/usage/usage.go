@@ -36,9 +36,11 @@ func Section() page.Section {
 		Routes: []page.Route{
 			page.Get("/usage", authz.UsageRead, show),
 			page.Get("/usage.csv", authz.UsageRead, export),
+			page.Get("/usage/cache", authz.UsageRead, cache),
 		},
 		Templates: templates,
-		Functions: template.FuncMap{"budgetPath": budgetPath},
+		Functions: template.FuncMap{"budgetPath": budgetPath, "duration": duration,
+			"sum64": func(a, b int64) int64 { return a + b }},
 	}
 }
 
@@ -86,6 +88,7 @@ const maxRows = 100
 // A usageData is what the page of usage shows.
 type usageData struct {
 	query
+	Part             string
 	Groups, Measures []forms.Choice
 	Away             string
 	Series           adminapi.Series
@@ -117,7 +120,7 @@ func (d usageData) Only(name string) string {
 }
 
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	data := usageData{query: queryOf(v, r), Groups: groups(), Measures: measures()}
+	data := usageData{Part: "usage", query: queryOf(v, r), Groups: groups(), Measures: measures()}
 	data.CSV = "/usage.csv?" + r.URL.RawQuery
 	q := data.Span.Series(data.By)
 	q.Order, q.Groups, q.Detailed, q.Filters = data.Measure, maxRows, figures.MaxStack, data.Filters
