@@ -518,13 +518,16 @@ type BudgetUse struct {
 	Spent string `json:"spent_usd"`
 
 	// Forecast What will be spent at the end of the period, if from now on a day costs as much as in the last 7 days and today.
-	Forecast string    `json:"forecast_usd,omitempty"`
-	Resets   time.Time `json:"resets_at"`
+	Forecast string `json:"forecast_usd,omitempty"`
+
+	// SpentAt When all of it will be spent at that rate. Absent: not before it resets, or it is spent already.
+	SpentAt *time.Time `json:"spent_at,omitempty"`
+	Resets  time.Time  `json:"resets_at"`
 }
 
 // Budgets Budgets of any owner.
 type Budgets struct {
-	// Items The budgets with the largest spent part, largest first, at most 100.
+	// Items Those first of which most will be spent when they reset, at most 100.
 	Items   []BudgetUse `json:"items"`
 	LeftOut int         `json:"left_out"`
 }

@@ -52,16 +52,16 @@ func TestBatchesAreListedShownAndCancelled(t *testing.T) {
 func TestBudgetsSayWhoWillBeOver(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	f.objects = []configv1.Object{&configv1.Key{Name: "key_1", DisplayName: "ci"}}
-	resets := time.Unix(86400, 0)
+	resets, spent := time.Unix(86400, 0), time.Unix(3600, 0)
 	f.budgets = adminapi.Budgets{LeftOut: 2, Items: []adminapi.BudgetUse{
 		{Scope: "key/key_1", Unit: "day", USD: "10", Spent: "10.5", Forecast: "12", Resets: resets},
 		{Scope: "organization/acme", DisplayName: "Acme", Unit: "month", USD: "10", Spent: "6", Forecast: "12",
-			Resets: resets},
+			SpentAt: &spent, Resets: resets},
 		{Scope: "project/acme/web", Unit: "month", USD: "10", Spent: "1", Forecast: "2", Resets: resets},
 	}}
 	out, _ := c.run(t, exitOK, "budget")
-	require.Regexp(t, `(?m)^key ci +day +exhausted, 105 % +10.5 +10 +12 +1970-01-02T00:00:00Z$`, out)
-	require.Regexp(t, `(?m)^organization Acme +month +will be over, 60 % `, out)
+	require.Regexp(t, `(?m)^key ci +day +exhausted, 105 % +10.5 +10 +12 +- +1970-01-02T00:00:00Z$`, out)
+	require.Regexp(t, `(?m)^organization Acme +month +will be over, 60 % .* +1970-01-01T01:00:00Z +1970`, out)
 	require.Regexp(t, `(?m)^project acme/web +month +ok, 10 % `, out)
 	require.Contains(t, out, "2 more budgets are not shown.")
 }

@@ -21,7 +21,7 @@ const (
 	budgetsFor = time.Second
 )
 
-// Budgets returns the budgets that the caller may see, the fullest first.
+// Budgets returns the budgets that the caller may see, those first of which most will be spent.
 func (q *Service) Budgets(ctx context.Context) (adminapi.Budgets, error) {
 	all, err := q.budgetUses(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ func (q *Service) Budgets(ctx context.Context) (adminapi.Budgets, error) {
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !q.maySee(ctx, b.Scope) })
 	slices.SortFunc(all, func(a, b adminapi.BudgetUse) int {
-		return cmp.Or(cmp.Compare(b.Percent(b.Spent), a.Percent(a.Spent)),
-			cmp.Compare(b.Percent(b.Forecast), a.Percent(a.Forecast)), strings.Compare(a.Scope, b.Scope))
+		return cmp.Or(cmp.Compare(b.Percent(b.Forecast), a.Percent(a.Forecast)),
+			cmp.Compare(b.Percent(b.Spent), a.Percent(a.Spent)), strings.Compare(a.Scope, b.Scope))
 	})
 	out := adminapi.Budgets{Items: all, LeftOut: max(len(all)-mostBudgets, 0)}
 	out.Items = append([]adminapi.BudgetUse{}, all[:len(all)-out.LeftOut]...)
@@ -117,7 +117,8 @@ func (q *Service) gatherBudgets(ctx context.Context) ([]adminapi.BudgetUse, erro
 		for _, o := range some {
 			for _, b := range o.budgets {
 				use := budgetUse(o.scope, b, spent[o.scope].Day, spent[o.scope].Month, now)
-				use.DisplayName, use.Forecast = o.name, forecast(use, week[o.scope], now).String()
+				use.DisplayName = o.name
+				foresee(&use, week[o.scope], now)
 				all = append(all, use)
 			}
 		}
@@ -137,14 +138,24 @@ func budgetUse(scope string, b *configv1.Budget, inDay, inMonth usage.Nano, now 
 	return use
 }
 
-// forecast returns what will be spent when the period ends, if from now on a day costs as much as in the last 7 days
-// and what has gone of today. If the first money was spent later, it divides by the days since, and at least by one.
-func forecast(use adminapi.BudgetUse, week ledger.Week, now time.Time) usage.Nano {
+// foresee sets what will be spent when the period ends, if from now on a day costs as much as in the last 7 days and
+// what has gone of today, and when the budget is spent then. If the first money was spent later, it divides by the days
+// since, and at least by one.
+func foresee(use *adminapi.BudgetUse, week ledger.Week, now time.Time) {
 	spent, err := usage.ParseUSD(use.Spent)
 	if err != nil {
-		return 0
+		return
 	}
 	passed := max(now.Sub(week.From), 24*time.Hour)
 	rest := use.Resets.Sub(now)
-	return spent.Plus(usage.Nano(float64(week.Spent) * float64(rest) / float64(passed)))
+	use.Forecast = spent.Plus(usage.Nano(float64(week.Spent) * float64(rest) / float64(passed))).String()
+	budget, err := usage.ParseUSD(use.USD)
+	if err != nil || budget <= spent || week.Spent == 0 {
+		return
+	}
+	left := float64(budget-spent) / float64(week.Spent) * float64(passed)
+	if left < float64(rest) {
+		at := now.Add(time.Duration(left)).Truncate(time.Second)
+		use.SpentAt = &at
+	}
 }

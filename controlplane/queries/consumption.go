@@ -116,7 +116,7 @@ func (c *consumption) add(ctx context.Context, scope string, of ledger.Restricti
 	}
 	for _, b := range o.GetBudgets() {
 		use := budgetUse(scope, b, spent[scope].Day, spent[scope].Month, c.now)
-		use.Forecast = forecast(use, week[scope], c.now).String()
+		foresee(&use, week[scope], c.now)
 		c.answer.Budgets = append(c.answer.Budgets, use)
 	}
 	return nil

@@ -21,8 +21,8 @@ type BudgetCmd struct {
 
 // Help is shown below the flags' summary.
 func (BudgetCmd) Help() string {
-	return `The budgets of which the greatest part is spent come first, at most 100. The forecast is what will be spent at the
-end of the period if the days go on as in the last week.
+	return `The budgets of which most will be spent come first, at most 100. The forecast is what will be spent at the end of the
+period if the days go on as in the last week. LASTS UNTIL is when a budget is spent then, before it resets.
 
 Example:
   modelgate budget`
@@ -34,9 +34,10 @@ func (c BudgetCmd) Run(ctx context.Context, stdout io.Writer) error {
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
 		func(out *console.Text, all adminapi.Budgets) {
 			out.Table("There are no budgets: see docs/limits.md.",
-				[]string{"OWNER", "PER", "STATE", "SPENT USD", "BUDGET USD", "FORECAST USD", "RESETS"},
+				[]string{"OWNER", "PER", "STATE", "SPENT USD", "BUDGET USD", "FORECAST USD", "LASTS UNTIL", "RESETS"},
 				admincli.Rows(all.Items, func(b adminapi.BudgetUse) []string {
-					return []string{ownerOf(out, b), b.Unit, stateOfBudget(b), b.Spent, b.USD, b.Forecast, out.Time(b.Resets)}
+					return []string{ownerOf(out, b), b.Unit, stateOfBudget(b), b.Spent, b.USD, b.Forecast,
+						out.TimeOr(b.SpentAt, ""), out.Time(b.Resets)}
 				}))
 			if all.LeftOut > 0 {
 				out.Printf("\n%d more budgets are not shown.\n", all.LeftOut)
