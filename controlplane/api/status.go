@@ -35,8 +35,8 @@ func (h statusHandlers) catalogue(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	all, err := h.queries.Catalogue(r.Context(), queries.CatalogueFilter{Words: o.Query, Vendor: o.Filters["vendor"],
-		Capability: o.Filters["capability"], Served: served})
+	all, err := queries.Catalogue(r.Context(), h.config.Store, queries.CatalogueFilter{Words: o.Query,
+		Vendor: o.Filters["vendor"], Capability: o.Filters["capability"], Served: served})
 	if err != nil {
 		return err
 	}

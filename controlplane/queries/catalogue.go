@@ -26,13 +26,13 @@ type CatalogueFilter struct {
 }
 
 // Catalogue returns the models that the gateway knows, and which providers serve each.
-func (q *Service) Catalogue(ctx context.Context, f CatalogueFilter) (adminapi.Catalogue, error) {
-	own, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
+func Catalogue(ctx context.Context, store *configstore.Store, f CatalogueFilter) (adminapi.Catalogue, error) {
+	own, err := store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
 	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
 		return adminapi.Catalogue{}, err
 	}
 	prices, _ := own.Object.(*configv1.Catalog)
-	entries, err := q.options.Store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
+	entries, err := store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {
 		return adminapi.Catalogue{}, err
 	}
