@@ -102,8 +102,8 @@ func TestASaveIsUndoneFromItsMessage(t *testing.T) {
 	require.Contains(t, text(w.get(undo[1]).body), "+- b", "the way back is to what was there before")
 	require.NotContains(t, w.get("/objects/Provider/p?done=saved").body, "Undo…", "without a change")
 
-	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK",
-		"rules[0].data", "EMAIL")
+	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK", "rules[0].data",
+		"EMAIL")
 	require.Equal(t, 303, made.status, text(made.body))
 	require.Contains(t, w.get(made.location).body, `<a href="/delete/Guardrail/pii">Undo…</a>`)
 

@@ -119,7 +119,7 @@ func lineOf(lines []Line, path string) string {
 	home, kind := "/"+parts[0], ""
 	switch {
 	case len(parts) < 2:
-	case slices.Contains([]string{"objects", "history", "delete", "rollback"}, parts[0]):
+	case slices.Contains([]string{"objects", "form", "history", "delete", "rollback"}, parts[0]):
 		kind, home = parts[1], "/objects"
 	case parts[0] == "new":
 		kind, home = parts[len(parts)-1], "/"+parts[1]+"s"

@@ -36,6 +36,8 @@ func TestThePageThatIsShownIsFoundInTheNavigation(t *testing.T) {
 		"/objects/Guardrail":          "/objects/Guardrail",
 		"/objects/Guardrail/pii":      "/objects/Guardrail",
 		"/new/object/guardrails":      "/objects/Guardrail",
+		"/form/Guardrail":             "/objects/Guardrail",
+		"/form/AlertRule/spent":       "/objects",
 		"/rollback/AlertRule/spent":   "/objects",
 		"/objects/Model/team/fast":    "/models",
 		"/objects/of-no-kind/at-all":  "/objects",

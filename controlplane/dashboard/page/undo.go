@@ -30,10 +30,10 @@ func (v *Visit) undo() *Undo {
 	last := versions.Items[0]
 	switch {
 	case last.Created:
-		return &Undo{last.Actor, ObjectPath("delete", kind.Name, name)}
+		return &Undo{v.named(last.Actor), ObjectPath("delete", kind.Name, name)}
 	case len(versions.Items) > 1:
 		before := url.Values{"revision": {strconv.FormatInt(versions.Items[1].Revision, 10)}}
-		return &Undo{last.Actor, ObjectPath("rollback", kind.Name, name) + "?" + before.Encode()}
+		return &Undo{v.named(last.Actor), ObjectPath("rollback", kind.Name, name) + "?" + before.Encode()}
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
-		Place: 115,
+		Place: 80,
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/catalogue", Name: "Catalogue", Scope: authz.ConfigRead},
+			{Group: page.GroupModels, Path: "/catalogue", Name: "Catalogue", Scope: authz.ConfigRead},
 		},
 		Routes:    []page.Route{page.Get("/catalogue", authz.ConfigRead, list)},
 		Templates: templates,
