@@ -139,8 +139,8 @@ func budgetUse(scope string, b *configv1.Budget, inDay, inMonth usage.Nano, now 
 }
 
 // foresee sets what will be spent when the period ends, if from now on a day costs as much as in the last 7 days and
-// what has gone of today, and when the budget is spent then. If the first money was spent later, it divides by the days
-// since, and at least by one.
+// what has gone of today, and when the budget is spent then. If the first money was spent later, it divides by the
+// days since, and at least by one.
 func foresee(use *adminapi.BudgetUse, week ledger.Week, now time.Time) {
 	spent, err := usage.ParseUSD(use.Spent)
 	if err != nil {
