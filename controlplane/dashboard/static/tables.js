@@ -181,7 +181,7 @@ const rowLink = (row) => row.querySelector("th a[href], td a[href]");
 // openRow opens what a row is about where it is clicked, but not where something else was meant.
 function openRow(e) {
   const row = e.target.closest?.("tr.leads"), link = row && rowLink(row);
-  if (!link || e.defaultPrevented || e.target.closest("a, button, input, select, textarea, label, summary, details, form, .diff")) return;
+  if (!link || e.defaultPrevented || e.target.closest("a, button, input, select, textarea, label, summary, details, form, .pick, .diff")) return;
   if (getSelection().toString() || e.button > 1) return;
   if (e.button === 1 || e.ctrlKey || e.metaKey || e.shiftKey) open(link.href, "_blank", "noopener");
   else link.click();

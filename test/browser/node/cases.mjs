@@ -4,7 +4,7 @@ import { charts } from "./charts.mjs";
 import { elsewhere } from "./elsewhere.mjs";
 import { filtered } from "./filters.mjs";
 import { accountMenu, groups, phone } from "./frame.mjs";
-import { columns, head, rows, sorted } from "./lists.mjs";
+import { columns, head, rows, several, sorted } from "./lists.mjs";
 import { setUp } from "./setup.mjs";
 
 const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
@@ -100,7 +100,7 @@ await test("the gateway takes the key, and its use is seen", async () => {
 await test("one time range holds for all pages, and a drag over a chart zooms", async () => {
   await page.goto(base + "/usage?range=1h&by=key");
   await page.getByRole("rowheader", { name: /^browser key_/ }).waitFor();
-  const chart = page.getByRole("img", { name: /^Usage\. browser: / });
+  const chart = page.getByRole("img", { name: /^Usage\. .*browser: / });
   await page.getByText("Show as a table").click();
   await page.getByRole("region", { name: "Usage, as a table" }).getByRole("columnheader", { name: "browser" }).waitFor();
   await page.getByLabel("Compare with the previous period").check();
@@ -179,7 +179,7 @@ await test("search finds the key while one types", async () => {
   await page.keyboard.press("/");
   await page.keyboard.type("brows");
   await page.waitForURL(/q=brows/);
-  await page.getByRole("link", { name: "browser" }).waitFor();
+  await page.locator("#results").getByRole("link", { name: "browser" }).waitFor();
   await page.keyboard.type("zzz");
   await page.getByText("No matching keys").waitFor();
 });
@@ -319,7 +319,7 @@ await test("a viewer is offered nothing to change", async () => {
   const viewer = await open();
   await signIn(viewer, "vera", password);
   await viewer.goto(base + "/keys");
-  await viewer.getByRole("link", { name: "browser" }).click();
+  await viewer.locator("#results").getByRole("link", { name: "browser" }).first().click();
   equal(await viewer.locator("main form[method=post]").count(), 0, "forms that change something");
   equal((await viewer.goto(base + "/new/key")).status(), 403, "the status of the form");
   equal((await viewer.goto(base + "/accounts")).status(), 403, "the status of the accounts");
@@ -424,6 +424,8 @@ await test("report 12: a key of an organization that is not there has it made wh
   await page.goto(base + "/organizations/newcomers");
   await page.getByRole("heading", { name: "newcomers" }).waitFor();
 });
+
+await test("several keys are disabled at once", () => several(page));
 
 await test("sign in with an account elsewhere, sign a command line in, and sign out there", elsewhere);
 

@@ -77,3 +77,21 @@ export async function head(page) {
   if (!/^(now|\d+ (s|min|h) ago)$/.test(await time.textContent())) throw new Error("not a relative time: " + await time.textContent());
   if (!/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+$/.test(await time.getAttribute("title"))) throw new Error("no time with a zone: " + await time.getAttribute("title"));
 }
+
+// Keys that are chosen in the list are disabled together, and enabled again.
+export async function several(page) {
+  await page.goto(base + "/keys");
+  const form = page.locator("#several");
+  equal(await form.isVisible(), false, "the buttons before a key is chosen");
+  await page.getByLabel("Choose plain").check();
+  await page.getByLabel("Choose of nobody").check();
+  await form.getByText("2 chosen").waitFor();
+  await form.getByRole("button", { name: "Disable" }).click();
+  await page.getByText("The keys are disabled.").waitFor();
+  for (const name of ["plain", "of nobody"]) await page.getByRole("row", { name: new RegExp(`${name}.*disabled`) }).waitFor();
+  await page.getByLabel("Choose all keys").check();
+  await page.getByLabel("Choose browser").uncheck();
+  await form.getByRole("button", { name: "Enable" }).click();
+  await page.getByText("The keys are enabled.").waitFor();
+  equal(await page.getByText("disabled", { exact: true }).count(), 1, "the choice of the filter alone");
+}

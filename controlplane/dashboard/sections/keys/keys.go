@@ -40,6 +40,7 @@ func Section(gateway page.Gateway) page.Section {
 		Routes: []page.Route{
 			page.Get("/keys", authz.KeysRead, list),
 			page.Post("/keys", authz.KeysWrite, s.create),
+			page.Post("/keys/several", authz.KeysWrite, several),
 			page.Get("/new/key", authz.KeysWrite, form),
 			page.Get("/keys/{name}", authz.KeysRead, show),
 			page.Post("/keys/{name}", authz.KeysWrite, s.change),
@@ -48,7 +49,11 @@ func Section(gateway page.Gateway) page.Section {
 		Templates: templates,
 		Functions: template.FuncMap{"scope": scopeText,
 			"sum": func(a, b int64) int64 { return a + b }},
-		Notices: map[string]string{"revoked": "The key is revoked. It no longer works."},
+		Notices: map[string]string{
+			"revoked":       "The key is revoked. It no longer works.",
+			"keys_disabled": "The keys are disabled.",
+			"keys_enabled":  "The keys are enabled.",
+		},
 	}
 }
 
