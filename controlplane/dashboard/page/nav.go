@@ -115,6 +115,9 @@ func navigation(lines []Line, person authz.Principal, path string) (groups []Gro
 
 // lineOf returns the path of the line that a page belongs to. It is empty if there is none.
 func lineOf(lines []Line, path string) string {
+	if lineAt(lines, path) != "" {
+		return path
+	}
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	home, kind := "/"+parts[0], ""
 	switch {

@@ -17,6 +17,7 @@ func someLines() []Line {
 		{Group: GroupAccess, Path: "/rate-limits", Name: "Rate limits", Scope: authz.ConfigRead},
 		{Group: GroupRules, Path: "/objects/Guardrail", Name: "Guardrails", Scope: authz.ConfigRead},
 		{Group: GroupSettings, Path: "/objects", Name: "All objects", Scope: authz.ConfigRead},
+		{Group: GroupSettings, Path: "/tokens/used", Name: "Used tokens", Scope: authz.AdminsRead},
 		{Group: GroupSettings, Path: "/tokens", Name: "Admin tokens", Scope: authz.AdminsRead},
 	}
 }
@@ -30,6 +31,8 @@ func TestThePageThatIsShownIsFoundInTheNavigation(t *testing.T) {
 		"/new/key":                    "/keys",
 		"/new/rate-limit":             "/rate-limits",
 		"/new/token":                  "/tokens",
+		"/tokens/used":                "/tokens/used",
+		"/tokens/other":               "/tokens",
 		"/delete/Model/team/fast":     "/models",
 		"/history/Model/team/fast":    "/models",
 		"/objects":                    "/objects",

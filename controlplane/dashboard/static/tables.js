@@ -67,9 +67,11 @@ function valueOf(cell, numeric) {
 // sortBy orders the rows of a list. Those without a value come last. A row that belongs to the one above stays with it.
 function sortBy(table, column, down) {
   const numeric = column.head.classList.contains("n"), groups = [];
+  let last = false; // a row with a strong name is a sum: it and those below it stay last
   for (const row of table.tBodies[0].rows) {
+    last ||= Boolean(row.querySelector("th strong"));
     if (row.classList.contains("below-row") && groups.length) groups.at(-1).rows.push(row);
-    else groups.push({ rows: [row], last: row.hasAttribute("data-last"), value: valueOf(cellAt(row, column.at), numeric) });
+    else groups.push({ rows: [row], last, value: valueOf(cellAt(row, column.at), numeric) });
   }
   const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : collator.compare(String(a), String(b));
   groups.sort((a, b) => a.last - b.last || (a.value === null) - (b.value === null) || (a.value === null || a.last ? 0 : order(a.value, b.value) * (down ? -1 : 1)));

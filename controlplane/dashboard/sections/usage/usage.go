@@ -32,6 +32,7 @@ func Section() page.Section {
 		Place: 50,
 		Lines: []page.Line{
 			{Group: page.GroupUsage, Path: "/usage", Name: "Usage", Scope: authz.UsageRead, Tenants: true, Ranged: true},
+			{Group: page.GroupUsage, Path: "/usage/cache", Name: "Cache", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/usage", authz.UsageRead, show),
