@@ -307,7 +307,7 @@ func TestUsageIsStackedByNamesAndComparedWithThePeriodBefore(t *testing.T) {
 	require.Contains(t, seen, "150 more rows")
 	require.Regexp(t, `Previous period\s+10`, seen)
 	// Links of the page and of the navigation lead to the same time.
-	require.Contains(t, p.body, `href="/usage?key=key_1&amp;measure=cost&amp;compare=true&amp;range=1h"`)
+	require.Contains(t, p.body, `href="/usage?by=model&amp;key=key_1&amp;measure=cost&amp;compare=true&amp;range=1h"`)
 	require.Contains(t, p.body, `href="/requests?compare=true&amp;range=1h"`)
 	require.Contains(t, p.body, `href="/keys"`)
 }

@@ -48,7 +48,7 @@ func (q *Service) CacheWorth(ctx context.Context, o adminapi.ListOptions) (admin
 	if err != nil {
 		return out, ledger.Unavailable(err)
 	}
-	return out, q.addPrompts(ctx, &out, prompts)
+	return out, addPrompts(ctx, q.options.Store, &out, prompts)
 }
 
 // A cached adds up sums.
@@ -92,8 +92,9 @@ func (n *namedCached) sums() []adminapi.NamedCacheSums {
 }
 
 // addPrompts adds what vendors read from their caches, and what that saved at today's prices.
-func (q *Service) addPrompts(ctx context.Context, out *adminapi.CacheWorth, prompts []ledger.Prompt) error {
-	providers, err := q.options.Store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
+func addPrompts(ctx context.Context, store *configstore.Store, out *adminapi.CacheWorth,
+	prompts []ledger.Prompt) error {
+	providers, err := store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (q *Service) addPrompts(ctx context.Context, out *adminapi.CacheWorth, prom
 			vendors[e.Name] = p.GetVendor()
 		}
 	}
-	own, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
+	own, err := store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
 	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"encoding/csv"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,17 +108,6 @@ func (d usageData) ByName() string {
 	return "Total"
 }
 
-// Only returns the part of the address that shows one group alone.
-func (d usageData) Only(name string) string {
-	q := url.Values{d.By: {name}, "measure": {d.Measure}}
-	for field, list := range d.Filters {
-		if field != d.By {
-			q[field] = list
-		}
-	}
-	return q.Encode()
-}
-
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := usageData{Part: "usage", query: queryOf(v, r), Groups: groups(), Measures: measures()}
 	data.CSV = "/usage.csv?" + r.URL.RawQuery
@@ -140,6 +128,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	}
 	data.Chart = figures.Stack("Usage", data.Measure, data.Series, data.Span)
 	data.Chart.Compare(data.Before, data.Measure)
+	data.Chart.Picks = true
 	return v.Render(w, "usage", "Usage", data)
 }
 
