@@ -38,6 +38,9 @@ type Field struct {
 	Fields  []Field // of a group, and the groups of rows
 }
 
+// Nested reports whether the field has fields of its own.
+func (f Field) Nested() bool { return f.Kind == kindGroup || f.Kind == kindRows }
+
 // Fields returns the fields of a form for an object, filled in. Names of objects are not among them.
 func Fields(o configv1.Object) []Field {
 	var fields []Field
