@@ -213,7 +213,7 @@ await test("a form says beside the field what is wrong, and its message leads ba
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("status").getByText("By ada.").waitFor();
   await page.getByRole("link", { name: "Undo…" }).click();
-  await page.getByRole("heading", { name: "Roll back personal-data" }).waitFor();
+  await page.getByRole("heading", { name: /^Roll back Guardrail personal-data/ }).waitFor();
   await page.getByText("window: 128").first().waitFor();
 });
 

@@ -8,6 +8,7 @@ mkdirSync(folder, { recursive: true });
 
 const page = await open({ colorScheme: "light", viewport: { width: 1280, height: 800 }, timezoneId: "UTC", locale: "en-GB" });
 await first(page, password);
+await page.getByRole("button", { name: "Do not show these steps any more" }).click();
 
 // One request of now goes to a provider that is down, and then to another.
 const chat = await until("the model is in force", async () => {
