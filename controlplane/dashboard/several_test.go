@@ -17,7 +17,8 @@ func TestSeveralKeysAreChangedAtOnce(t *testing.T) {
 	}
 	disabled := func() int { return strings.Count(w.get("/keys").body, ">disabled</span>") }
 	var ids []string
-	for _, m := range regexp.MustCompile(`name="name" value="(key_[^"]+)"`).FindAllStringSubmatch(w.get("/keys").body, -1) {
+	boxes := regexp.MustCompile(`name="name" value="(key_[^"]+)"`)
+	for _, m := range boxes.FindAllStringSubmatch(w.get("/keys").body, -1) {
 		ids = append(ids, m[1])
 	}
 	require.Len(t, ids, 3)

@@ -13,7 +13,6 @@ import (
 
 // A cacheData is what the page of caches shows.
 type cacheData struct {
-	Part  string
 	Span  figures.Span
 	Away  string
 	Worth adminapi.CacheWorth
@@ -22,7 +21,7 @@ type cacheData struct {
 }
 
 func cache(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	d := cacheData{Part: "cache", Span: figures.SpanOf(v, r), Filters: map[string]string{}}
+	d := cacheData{Span: figures.SpanOf(v, r), Filters: map[string]string{}}
 	asked := map[string]string{"start": strconv.FormatInt(d.Span.From.Unix(), 10),
 		"end": strconv.FormatInt(d.Span.To.Unix(), 10)}
 	for _, name := range []string{"model", "organization", "project"} {

@@ -88,7 +88,6 @@ const maxRows = 100
 // A usageData is what the page of usage shows.
 type usageData struct {
 	query
-	Part             string
 	Groups, Measures []forms.Choice
 	Away             string
 	Series           adminapi.Series
@@ -109,7 +108,7 @@ func (d usageData) ByName() string {
 }
 
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	data := usageData{Part: "usage", query: queryOf(v, r), Groups: groups(), Measures: measures()}
+	data := usageData{query: queryOf(v, r), Groups: groups(), Measures: measures()}
 	data.CSV = "/usage.csv?" + r.URL.RawQuery
 	q := data.Span.Series(data.By)
 	q.Order, q.Groups, q.Detailed, q.Filters = data.Measure, maxRows, figures.MaxStack, data.Filters
