@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -47,7 +48,10 @@ type ask struct {
 
 // last is the attempt that answered, or the last.
 func (a *ask) last() attempt {
-	if len(a.attempts) == 0 {
+	switch {
+	case a.kind == "hit":
+		return attempt{provider: usage.ResponseCache}
+	case len(a.attempts) == 0:
 		return attempt{}
 	}
 	return a.attempts[len(a.attempts)-1]
@@ -110,6 +114,10 @@ func (s *scene) newAsk(t *testing.T, kind string, c client) *ask {
 		a.stream = true
 	case "cached":
 		a.order.Cached = a.order.Input / 2
+	case "kept":
+		a.model = kind
+	case "hit":
+		a.model, a.attempts, a.told = "kept", nil, false
 	case "dear":
 		a.model, a.attempts = "dear", []attempt{{"alpha", "dear-1", "first", http.StatusOK, false}}
 	case "chain":
@@ -204,6 +212,13 @@ func (s *scene) send(t *testing.T, n int) {
 		require.NoError(t, s.do(a, s.Client))
 	}
 	one("budget", broke, 3)
+	kept := s.newAsk(t, "kept", s.keys[0])
+	require.NoError(t, s.do(kept, s.Client))
+	for range 3 {
+		a := s.newAsk(t, "hit", s.keys[0])
+		a.order, a.user = kept.order, kept.user
+		require.NoError(t, s.do(a, s.Client))
+	}
 
 	work := make(chan *ask)
 	var workers sync.WaitGroup

@@ -93,6 +93,8 @@ func objects(at string) []configv1.Object {
 			target("beta", "beta-1", 1)}},
 		&configv1.Model{Name: "chain", Targets: []*configv1.Target{target("absent", "gone-1", 0),
 			target("broken", "gone-1", 1), target("beta", "beta-1", 2)}},
+		&configv1.Model{Name: "kept", Targets: []*configv1.Target{target("alpha", "alpha-1", 0)}},
+		&configv1.ResponseCache{Name: "answers", Models: []string{"kept"}, MaxTemperature: 1},
 		&configv1.Organization{Name: "vault"},
 	}
 	for _, p := range []string{"alpha", "beta", "tired", "faulty", "broken"} {

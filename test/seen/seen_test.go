@@ -33,6 +33,7 @@ func TestEveryFigureIsTheTruth(t *testing.T) {
 	t.Run("budgets", func(t *testing.T) { s.compareBudgets(t) })
 	t.Run("attention", func(t *testing.T) { s.compareAttention(t) })
 	t.Run("incidents", func(t *testing.T) { s.compareIncidents(t) })
+	t.Run("cache", func(t *testing.T) { s.compareCache(t) })
 	t.Run("keys", func(t *testing.T) { s.compareKeys(t) })
 	t.Run("jobs", func(t *testing.T) { s.compareJobs(t) })
 	t.Run("status", func(t *testing.T) { s.compareStatus(t) })
