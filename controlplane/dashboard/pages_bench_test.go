@@ -63,6 +63,7 @@ func benchmarkPages(b *testing.B, dsn string, exchanges int) {
 		"/usage?by=key", "/usage?by=key&range=7d", "/usage?by=key&range=30d&measure=cost", "/usage?by=key&range=15m",
 		"/usage?by=user", "/usage?by=user&range=7d", "/usage?by=user&range=30d", "/usage?by=user&range=15m",
 		"/usage?by=organization&range=7d", "/usage?by=project&range=30d", "/usage?by=organization&range=1h",
+		"/usage/cache", "/usage/cache?range=30d",
 		"/usage?range=24h&key="+key, "/usage?by=model&range=30d&user="+ledgertest.User(7),
 		"/keys", "/keys?after=key_00050000", "/keys?q=99999", "/keys?organization=acme-7", "/organizations", "/providers",
 		"/models", "/audit", "/data-plane",
