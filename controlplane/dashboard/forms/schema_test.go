@@ -52,7 +52,7 @@ func TestAFormOfTheSchemaThatIsSentAsItWasShownChangesNothing(t *testing.T) {
 	} {
 		t.Run(configv1.Label(o), func(t *testing.T) {
 			form := sent(forms.Fields(o), url.Values{})
-			again := proto.Clone(o).(configv1.Object) //nolint:errcheck // it is one
+			again := proto.Clone(o).(configv1.Object)
 			require.NoError(t, forms.Fill(form, again))
 			require.True(t, proto.Equal(o, again), "%s\n%s", protojson.Format(o), protojson.Format(again))
 			fresh := configv1.KindOf(o).New()
