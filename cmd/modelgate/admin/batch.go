@@ -76,7 +76,9 @@ func stateOf(b adminapi.BatchObject) string {
 	return b.Status + ", " + strconv.FormatInt(b.Counts.Failed, 10) + " failed"
 }
 
-func progressOf(b adminapi.BatchObject) string { return fmt.Sprintf("%d of %d", b.Done(), b.Counts.Total) }
+func progressOf(b adminapi.BatchObject) string {
+	return fmt.Sprintf("%d of %d", b.Done(), b.Counts.Total)
+}
 
 // moment is a time of the client API, which counts seconds.
 func moment(seconds int64) time.Time {
