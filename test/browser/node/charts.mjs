@@ -24,9 +24,9 @@ export async function charts(page, chat) {
   equal(await painted(page, "--bad-fill"), true, "something red");
   equal(await page.locator(".tip").isVisible(), false, "values before anything is pointed at");
   equal((await page.locator(".u-legend").innerText()).trim(), "mine/gpt-4o-mini", "the legend, which has no values");
-  const box = await page.locator(".u-over").boundingBox();
-  await page.mouse.move(box.x + box.width - 4, box.y + 40);
+  const over = page.locator(".u-over"), { width } = await over.boundingBox();
+  await over.hover({ position: { x: width - 4, y: 40 } }); // once it has stopped moving
   await page.locator(".tip").getByText(/under way/).waitFor();
-  await page.mouse.move(box.x + box.width / 2, box.y + 400);
+  await page.getByRole("heading", { level: 1 }).hover();
   await page.locator(".tip").waitFor({ state: "hidden" });
 }
