@@ -25,7 +25,7 @@ import (
 )
 
 // longest is how long the program may take. Each step in it has a limit of its own, much shorter.
-const longest = 8 * time.Minute
+const longest = 15 * time.Minute
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
