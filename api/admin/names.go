@@ -44,6 +44,11 @@ func Names(ctx context.Context, client *Client) func(string) string {
 		}
 		return known[id]
 	}
+	return Named(nameOf)
+}
+
+// Named returns what writes names in place of the ids of keys and tokens in a text.
+func Named(nameOf func(id string) string) func(string) string {
 	ids := namedIDs()
 	return func(text string) string { return named(ids, text, nameOf) }
 }

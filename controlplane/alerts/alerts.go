@@ -58,6 +58,8 @@ type Options struct {
 	// Incidents returns the open incidents, and if asked others.
 	Incidents func(ctx context.Context, closed bool) ([]adminapi.Incident, error)
 	Plane     Plane
+	// KeyName returns the name of a key for people; empty: it has none. Nil: none have.
+	KeyName func(id string) string
 	// Networks may be reached although they are not public, and without TLS. Optional.
 	Networks []netip.Prefix
 	Log      *zap.Logger
@@ -81,6 +83,9 @@ func New(o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.KeyName == nil {
+		o.KeyName = func(string) string { return "" }
+	}
 	client, err := webhook.New(o.Networks)
 	if err != nil {
 		return nil, err
@@ -90,7 +95,8 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	return &Service{options: o, store: store{o.Etcd}, kicked: make(chan struct{}, 1),
-		sender: &sender{client: client, secure: secure, plain: plain, credential: o.Plane.ReceiverCredential}}, nil
+		sender: &sender{client: client, secure: secure, plain: plain, credential: o.Plane.ReceiverCredential,
+			named: adminapi.Named(func(id string) string { return cmp.Or(o.KeyName(id), id) })}}, nil
 }
 
 // Run evaluates and delivers until ctx ends, whenever this control plane holds the lock.

@@ -114,7 +114,7 @@ func senderTo(t *testing.T, m *mailbox, given string) *sender {
 	t.Helper()
 	secure, plain, err := webhook.Dialers([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	require.NoError(t, err)
-	return &sender{secure: secure, plain: plain,
+	return &sender{secure: secure, plain: plain, named: adminapi.Named(strings.NewReplacer("key_1", "Search").Replace),
 		credential: func(*configv1.AlertReceiver) (secret.Value, error) { return secret.New(given), nil },
 		settings: func(o *mailOptions) {
 			o.tls.RootCAs = x509.NewCertPool()
@@ -129,7 +129,7 @@ func mailTo(m *mailbox, how configv1.SmtpTls, user string) *configv1.AlertReceiv
 
 func TestEMailArrives(t *testing.T) {
 	event := adminapi.AlertEvent{ID: "alert_1", At: time.Unix(1_800_000_000, 0), Type: adminapi.AlertFired,
-		Rule: "budgets", Subject: "key/x\r\nBcc: everybody@example.com",
+		Rule: "budgets", Subject: "key/key_1\r\nBcc: everybody@example.com",
 		Message: "80 % of the budget „Ähre“ is spent.\r\n.\r\nQUIT"}
 	for _, how := range []configv1.SmtpTls{configv1.SmtpTls_STARTTLS, configv1.SmtpTls_IMPLICIT,
 		configv1.SmtpTls_PLAINTEXT} {
@@ -145,7 +145,7 @@ func TestEMailArrives(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, letter.Header.Get("Bcc"), "a subject adds no header")
 			require.Equal(t, "<alert_1@modelgate>", letter.Header.Get("Message-Id"))
-			require.Contains(t, letter.Header.Get("Subject"), "budgets")
+			require.Contains(t, letter.Header.Get("Subject"), "budgets: key/Search", "people read a name")
 			require.NotContains(t, string(m.got), password)
 			body, err := io.ReadAll(letter.Body)
 			require.NoError(t, err)

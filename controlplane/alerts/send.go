@@ -31,8 +31,9 @@ type sender struct {
 	client        *webhook.Client
 	secure, plain *net.Dialer // of connections to SMTP servers
 	credential    func(*configv1.AlertReceiver) (secret.Value, error)
-	settings      func(*mailOptions) // of tests
-	patience      time.Duration      // bounds an attempt; 0: webhook.Timeout
+	named         func(string) string // a text for people, with names in place of ids
+	settings      func(*mailOptions)  // of tests
+	patience      time.Duration       // bounds an attempt; 0: webhook.Timeout
 }
 
 // newTest returns the event of a test.
@@ -48,6 +49,9 @@ func (s *sender) send(ctx context.Context, r *configv1.AlertReceiver, e adminapi
 	credential, err := s.credential(r)
 	if err != nil {
 		return result{outcome: webhook.Unsigned, says: "its credential cannot be had: " + line(err.Error(), maxMessage)}
+	}
+	if r.GetWebhook() == nil { // people read it
+		e.Subject, e.Message = s.named(e.Subject), s.named(e.Message)
 	}
 	switch {
 	case r.GetEmail() != nil:

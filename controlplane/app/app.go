@@ -144,7 +144,7 @@ func New(o Options) (*ControlPlane, error) {
 	facts := api.Queries(config)
 	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: facts.Facts, Ledger: o.Ledger,
 		Incidents: incidents.NewStore(o.Ledger.Database()).List, Plane: server,
-		Networks: o.AlertNetworks, Log: log.Named("alerts")})
+		KeyName: facts.KeyName, Networks: o.AlertNetworks, Log: log.Named("alerts")})
 	if err != nil {
 		return nil, err
 	}
