@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,4 +103,19 @@ func TestProviderHealthHasThoseThatFailFirst(t *testing.T) {
 	require.NotContains(t, out, "frost")
 	_, said := c.run(t, exitFailed, "provider", "health", "nobody")
 	require.Contains(t, said, `there is no provider "nobody"`)
+}
+
+// A filter that names nothing is a mistake, whatever is listed: an empty list would seem to be an answer.
+func TestAFilterThatNamesNothingSaysSo(t *testing.T) {
+	startFakeAdmin(t)
+	c := &cli{}
+	for _, command := range []string{"key list", "quotas", "batch list", "audit", "requests", "findings"} {
+		t.Run(command, func(t *testing.T) {
+			_, said := c.run(t, exitUsage, append(strings.Fields(command), "--organization", "nobody")...)
+			require.Contains(t, said, `there is no Organization "nobody"`)
+			_, said = c.run(t, exitUsage, append(strings.Fields(command), "--project", "nobody/x")...)
+			require.Contains(t, said, `there is no Organization "nobody"`)
+		})
+	}
+	c.run(t, exitUsage, "batch", "list", "--status", "nothing")
 }

@@ -190,6 +190,7 @@ func TestAWrongQueryIsToldByItsParameter(t *testing.T) {
 		"":                                         "start_time missing_required_parameter",
 		"start_time=yesterday":                     "start_time invalid_type",
 		"start_time=-5":                            "start_time integer_below_min_value",
+		"start_time=253370764801":                  "start_time integer_above_max_value",
 		"start_time=9999999999999":                 "start_time integer_above_max_value",
 		"start_time=5&end_time=5":                  "end_time invalid_value",
 		"start_time=1&start_time=2":                "start_time invalid_value",

@@ -60,11 +60,13 @@ func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 				c.Object = id // else it is of one that was removed
 			}
 		}
-		found, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
-			"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object,
-			"action":       c.Action,
-			"organization": c.Organization, "project": c.Project,
-		}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
+		filters := map[string]string{"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind,
+			"name": c.Object, "action": c.Action, "organization": c.Organization, "project": c.Project}
+		found, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
+			func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
+		if err == nil && len(found) == 0 {
+			err = adminflags.Known(ctx, client, filters)
+		}
 		return found, err
 	}
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,

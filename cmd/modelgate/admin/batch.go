@@ -28,7 +28,7 @@ type batchListCmd struct {
 	Organization string `placeholder:"NAME" help:"Only this organization."`
 	Project      string `placeholder:"NAME" help:"Only this project."`
 	Key          string `placeholder:"ID" predictor:"keys" help:"Only this key, by its id or its name."`
-	Status       string `placeholder:"STATUS" help:"Only this status, such as in_progress or completed."`
+	Status       string `enum:",validating,in_progress,finalizing,completed,failed,expired,cancelling,cancelled" default:"" placeholder:"STATUS" help:"Only this status, such as in_progress or completed."`
 	Limit        int    `default:"50" help:"Maximum number of batches (${default})."`
 }
 
@@ -45,9 +45,12 @@ func (c batchListCmd) Run(ctx context.Context, stdout io.Writer) error {
 		if c.Key, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err != nil {
 			return nil, err
 		}
-		all, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
-			"project": c.Project, "key": c.Key, "status": c.Status}},
+		filters := map[string]string{"organization": c.Organization, "project": c.Project, "key": c.Key, "status": c.Status}
+		all, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
 			func(o adminapi.ListOptions) (adminapi.TenantPage, error) { return client.Batches(ctx, o) })
+		if err == nil && len(all) == 0 {
+			err = adminflags.Known(ctx, client, filters)
+		}
 		return all, err
 	}
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,

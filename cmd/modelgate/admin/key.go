@@ -104,8 +104,12 @@ func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	items, err := admincli.ListAll(ctx, client, configv1.KeyKind(), adminapi.ListOptions{
-		Query: c.Query, Filters: map[string]string{"organization": c.Organization, "project": c.Project}})
+	filters := map[string]string{"organization": c.Organization, "project": c.Project}
+	items, err := admincli.ListAll(ctx, client, configv1.KeyKind(),
+		adminapi.ListOptions{Query: c.Query, Filters: filters})
+	if err == nil && len(items) == 0 {
+		err = adminflags.Known(ctx, client, filters)
+	}
 	if err != nil {
 		return admincli.Said(err)
 	}

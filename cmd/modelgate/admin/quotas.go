@@ -32,8 +32,11 @@ To change a quota: modelgate config get organization NAME, then config apply wit
 // Run prints quotas and what is used of them.
 func (c QuotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) ([]adminapi.TenantQuotas, error) {
-		page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
-			"project": c.Project}})
+		filters := map[string]string{"organization": c.Organization, "project": c.Project}
+		page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: filters})
+		if err == nil && len(page.Items) == 0 {
+			err = adminflags.Known(ctx, client, filters)
+		}
 		return page.Items, err
 	}
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,

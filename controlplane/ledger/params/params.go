@@ -12,13 +12,14 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 const (
 	// maxValues bounds how long the lists of a query are.
 	maxValues = 100
-	// MaxTime is the year 9999, in seconds.
-	MaxTime = 253402300799
+	// MaxTime is the last time that a query may name, in seconds.
+	MaxTime = httpapi.MaxUnix
 )
 
 // A Reader reads the parameters of a query, and remembers the first error.

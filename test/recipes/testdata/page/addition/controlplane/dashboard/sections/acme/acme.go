@@ -16,7 +16,7 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Place:     45,
-		Lines:     []page.Line{{Group: "Traffic", Path: "/acme", Name: "Deliveries", Scope: authz.UsageRead}},
+		Lines:     []page.Line{{Group: page.GroupRequests, Path: "/acme", Name: "Deliveries", Scope: authz.UsageRead}},
 		Routes:    []page.Route{page.Get("/acme", authz.UsageRead, show)},
 		Templates: templates,
 	}
