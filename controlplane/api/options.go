@@ -55,7 +55,7 @@ type Config struct {
 	Batch  OneBatch
 	Quotas Quotas
 	// Running may be nil: nothing is known of batches that do not advance.
-	Running Running
+	Running queries.Running
 	// Bodies are the kept bodies of exchanges. Nil: none are kept.
 	Bodies Bodies
 	// Alerts may be nil: what asks for them is then a 404.
@@ -105,12 +105,6 @@ type OneBatch interface {
 type Quotas interface {
 	// Quotas returns how much organizations, projects and keys without an organization use of their quotas.
 	Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error)
-}
-
-// Running are the batches that are not over. It must be safe for concurrent use.
-type Running interface {
-	// Running returns the oldest that the job service is to answer.
-	Running(ctx context.Context) ([]adminapi.RunningBatch, error)
 }
 
 // Bodies are the kept bodies of exchanges.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/params"
@@ -120,17 +119,12 @@ func (h usageHandlers) keyTraffic(w http.ResponseWriter, r *http.Request) error 
 		return badQuery(err)
 	}
 	asked := params.Of(query)
-	end := asked.Unix("end", time.Now().Unix()+1)
-	start := asked.Unix("start", max(end-24*60*60, 0))
 	keys := asked.List("key")
-	if asked.Unknown(); asked.Err == nil && end <= start {
-		asked.Fail(openai.CodeInvalidValue.On("end", "Invalid value for 'end': it must be after 'start'."))
-	}
+	from, to := asked.Period()
 	if asked.Err != nil {
 		return asked.Err
 	}
-	out, err := h.queries.KeyTraffic(r.Context(), time.Unix(start, 0).UTC().Truncate(time.Hour),
-		time.Unix(end, 0).UTC(), keys)
+	out, err := h.queries.KeyTraffic(r.Context(), from, to, keys)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ type Jobs interface {
 	api.Jobs
 	api.OneBatch
 	api.Quotas
-	api.Running
+	queries.Running
 }
 
 // A ControlPlane is one with its admin API.

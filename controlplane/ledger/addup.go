@@ -47,20 +47,10 @@ func (f *folder) addCached(ctx context.Context, tx *sql.Tx, rows []row) error {
 	return total.Put(ctx, f.db, tx)
 }
 
-// adding returns an insert that adds the values of some columns to those of the row with the same key.
-func adding(table, key string, names []string) *sqldb.Insert {
-	updates := make([]string, len(names))
-	for i, name := range names {
-		updates[i] = name + " = " + table + "." + name + " + excluded." + name
-	}
-	return sqldb.NewInsert(table, key+", "+strings.Join(names, ", "),
-		"ON CONFLICT ("+key+") DO UPDATE SET "+strings.Join(updates, ", "))
-}
-
 var (
-	intoAggregates = adding("aggregates", groupColumns, columns())
-	intoMinutes    = adding("minutes", "start, model, provider", columns())
-	intoSums       = adding("sums", "field, width, start, name", strings.Split(namedColumns, ", "))
+	intoAggregates = sqldb.NewAdding("aggregates", groupColumns, columns())
+	intoMinutes    = sqldb.NewAdding("minutes", "start, model, provider", columns())
+	intoSums       = sqldb.NewAdding("sums", "field, width, start, name", strings.Split(namedColumns, ", "))
 )
 
 // addAggregates adds to the sums of all levels and to those by minute, in an order that is the same for all

@@ -121,8 +121,7 @@ func scanRow(rows *sql.Rows, groups int) (Row, error) {
 	return r, err
 }
 
-// sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than the numbers.
-func sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
+func sum(what string) string { return sqldb.Sum(what) }
 
 func (q *Query) measures(s *sqldb.Statement) {
 	s.Add(", CAST(SUM(requests) - SUM(rejected) AS BIGINT)")
@@ -257,9 +256,9 @@ func (l usageReader) Prompts(ctx context.Context, q cachesums.Query) ([]Prompt, 
 	if err := l.folded(ctx); err != nil {
 		return nil, err
 	}
-	level, width := byHour, time.Hour
-	if q.To.Sub(q.From) > 9*24*time.Hour {
-		level, width = byDay, 24*time.Hour
+	level, width := byHour, q.Width()
+	if width > time.Hour {
+		level = byDay
 	}
 	s := l.db.Statement("SELECT provider, upstream_model, ", sum("input_tokens"), ", ", sum("cached_tokens"), ", ",
 		sum("cache_write_tokens"), " FROM aggregates")

@@ -51,7 +51,7 @@ type outcomeTime struct{ width, start int64 }
 
 const classColumns = "served, errors, rejected, cancelled"
 
-var intoOutcomes = adding("outcomes", "width, start", strings.Split(classColumns, ", "))
+var intoOutcomes = sqldb.NewAdding("outcomes", "width, start", strings.Split(classColumns, ", "))
 
 // addOutcomes counts the requests of exchanges that are new.
 func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {

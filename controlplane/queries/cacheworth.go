@@ -2,13 +2,11 @@ package queries
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/params"
@@ -20,15 +18,11 @@ import (
 // CacheWorth returns what caches saved in a time, which is the last day unless the options say otherwise.
 func (q *Service) CacheWorth(ctx context.Context, o adminapi.ListOptions) (adminapi.CacheWorth, error) {
 	asked := params.OfOptions(o)
-	end := asked.Unix("end", time.Now().Unix()+1)
-	start := asked.Unix("start", max(end-24*60*60, 0))
-	of := cachesums.Query{From: time.Unix(start, 0).UTC().Truncate(time.Hour), To: time.Unix(end, 0).UTC(),
-		Organization: asked.One("organization"), Project: asked.One("project"), Model: asked.One("model")}
+	of := cachesums.Query{Organization: asked.One("organization"), Project: asked.One("project"),
+		Model: asked.One("model")}
+	of.From, of.To = asked.Period()
 	out := adminapi.CacheWorth{Start: of.From, End: of.To, Models: []adminapi.NamedCacheSums{},
 		Caches: []adminapi.NamedCacheSums{}, Prompts: []adminapi.PromptCache{}}
-	if asked.Unknown(); asked.Err == nil && end <= start {
-		asked.Fail(openai.CodeInvalidValue.On("end", "Invalid value for 'end': it must be after 'start'."))
-	}
 	if asked.Err != nil {
 		return out, asked.Err
 	}
@@ -104,12 +98,11 @@ func addPrompts(ctx context.Context, store *configstore.Store, out *adminapi.Cac
 			vendors[e.Name] = p.GetVendor()
 		}
 	}
-	own, err := store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
-	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+	known, err := catalogIn(ctx, store)
+	if err != nil {
 		return err
 	}
-	prices, _ := own.Object.(*configv1.Catalog)
-	known, total := catalog.New(prices), usage.Nano(0)
+	total := usage.Nano(0)
 	for _, p := range prompts {
 		c := adminapi.PromptCache{Provider: p.Provider, Model: p.Upstream, InputTokens: p.Input, CachedTokens: p.Cached,
 			WrittenTokens: p.Written}

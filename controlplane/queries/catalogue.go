@@ -3,7 +3,6 @@ package queries
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,11 +26,10 @@ type CatalogueFilter struct {
 
 // Catalogue returns the models that the gateway knows, and which providers serve each.
 func Catalogue(ctx context.Context, store *configstore.Store, f CatalogueFilter) (adminapi.Catalogue, error) {
-	own, err := store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
-	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+	known, err := catalogIn(ctx, store)
+	if err != nil {
 		return adminapi.Catalogue{}, err
 	}
-	prices, _ := own.Object.(*configv1.Catalog)
 	entries, err := store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {
 		return adminapi.Catalogue{}, err
@@ -42,7 +40,7 @@ func Catalogue(ctx context.Context, store *configstore.Store, f CatalogueFilter)
 			providers = append(providers, p)
 		}
 	}
-	return catalogueOf(catalog.New(prices).Known(), providers, f, time.Now()), nil
+	return catalogueOf(known.Known(), providers, f, time.Now()), nil
 }
 
 // catalogueOf lists models as they are at a time.

@@ -72,13 +72,22 @@ func (q *Service) priceOf(ctx context.Context, e *adminapi.Exchange) (*configv1.
 	if err != nil {
 		return nil, err
 	}
-	own, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
-	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+	known, err := catalogIn(ctx, q.options.Store)
+	if err != nil {
 		return nil, err
 	}
 	p, _ := provider.Object.(*configv1.Provider)
-	prices, _ := own.Object.(*configv1.Catalog)
-	return catalog.PriceAt(catalog.New(prices).Facts(p.GetVendor(), e.Upstream), e.Start), nil
+	return catalog.PriceAt(known.Facts(p.GetVendor(), e.Upstream), e.Start), nil
+}
+
+// catalogIn returns the catalog, with what today's configuration changes in it.
+func catalogIn(ctx context.Context, store *configstore.Store) (*catalog.Catalog, error) {
+	own, err := store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
+	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+		return nil, err
+	}
+	changes, _ := own.Object.(*configv1.Catalog)
+	return catalog.New(changes), nil
 }
 
 // sheetOf returns the parts of the cost of an exchange at a price.

@@ -42,9 +42,13 @@ type Options struct {
 	// Sinks are the sinks of the audit log. Nil: there are none.
 	Sinks audit.Sinks
 	// Running are the batches that are not over. Nil: they are not known.
-	Running interface {
-		Running(ctx context.Context) ([]adminapi.RunningBatch, error)
-	}
+	Running Running
+}
+
+// Running are the batches that are not over. It must be safe for concurrent use.
+type Running interface {
+	// Running returns the oldest that the job service is to answer.
+	Running(ctx context.Context) ([]adminapi.RunningBatch, error)
 }
 
 // Service answer questions. They are safe for concurrent use.

@@ -92,14 +92,7 @@ func (t Totals) Add(u Use) {
 	}
 }
 
-var into = func() *sqldb.Insert {
-	var updates []string
-	for name := range strings.SplitSeq(measures, ", ") {
-		updates = append(updates, name+" = cache_sums."+name+" + excluded."+name)
-	}
-	return sqldb.NewInsert("cache_sums", key+", "+measures,
-		"ON CONFLICT ("+key+") DO UPDATE SET "+strings.Join(updates, ", "))
-}()
+var into = sqldb.NewAdding("cache_sums", key, strings.Split(measures, ", "))
 
 // Insert is the statement by which Put adds, so that it can be prepared.
 func Insert() *sqldb.Insert { return into }
@@ -125,19 +118,24 @@ type Query struct {
 	Organization, Project, Model string
 }
 
+// Width returns how wide the sums are that answer a query: an hour, or a day if its time is longer than nine days.
+func (q Query) Width() time.Duration {
+	if q.To.Sub(q.From) > 9*24*time.Hour {
+		return day * time.Second
+	}
+	return hour * time.Second
+}
+
 // most is how many models of caches are read.
 const most = 1000
 
 // Read returns the sums of each model and cache, those first that saved most, at most 1000. The time is one of whole
 // hours, and of whole days if it is longer than nine days.
 func Read(ctx context.Context, db *sqldb.DB, q Query) ([]Sums, error) {
-	width := int64(hour)
-	if q.To.Sub(q.From) > 9*24*time.Hour {
-		width = day
-	}
+	width := int64(q.Width() / time.Second)
 	s := db.Statement("SELECT model, cache")
 	for name := range strings.SplitSeq(measures, ", ") {
-		s.Add(", CAST(SUM(" + name + ") AS BIGINT)")
+		s.Add(", ", sqldb.Sum(name))
 	}
 	s.Add(" FROM cache_sums")
 	s.And("width", "=", width)

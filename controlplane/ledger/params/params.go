@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
@@ -121,6 +122,17 @@ func (r *Reader) Number(name string, none, least, most int64) int64 {
 
 // Unix returns a time in seconds, or none if it is not given.
 func (r *Reader) Unix(name string, none int64) int64 { return r.Number(name, none, 0, MaxTime) }
+
+// Period returns the time between start and end, which is the last day unless they are given, from the beginning of an
+// hour. Call it after the other parameters are read, because it calls Unknown.
+func (r *Reader) Period() (from, to time.Time) {
+	end := r.Unix("end", time.Now().Unix()+1)
+	start := r.Unix("start", max(end-24*60*60, 0))
+	if r.Unknown(); r.Err == nil && end <= start {
+		r.Fail(openai.CodeInvalidValue.On("end", "Invalid value for 'end': it must be after 'start'."))
+	}
+	return time.Unix(start, 0).UTC().Truncate(time.Hour), time.Unix(end, 0).UTC()
+}
 
 // Boolean returns nil if it is not given.
 func (r *Reader) Boolean(name string) *bool {

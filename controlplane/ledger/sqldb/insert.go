@@ -21,6 +21,16 @@ func NewInsert(table, columns, conflict string) *Insert {
 	return &Insert{table: table, columns: columns, conflict: conflict}
 }
 
+// NewAdding returns an insert that adds the values of some columns to those of the row with the same key.
+func NewAdding(table, key string, names []string) *Insert {
+	updates := make([]string, len(names))
+	for i, name := range names {
+		updates[i] = name + " = " + table + "." + name + " + excluded." + name
+	}
+	return NewInsert(table, key+", "+strings.Join(names, ", "),
+		"ON CONFLICT ("+key+") DO UPDATE SET "+strings.Join(updates, ", "))
+}
+
 // Values take the rows of an insert, one column after the other.
 type Values struct {
 	row     []any    // of SQLite: one row

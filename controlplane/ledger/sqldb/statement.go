@@ -182,3 +182,6 @@ func Flag(b bool) int64 {
 	}
 	return 0
 }
+
+// Sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than the numbers.
+func Sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
