@@ -189,20 +189,30 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 
 func render(v *page.Visit, w http.ResponseWriter, r *http.Request, status int, data keyData, problem string) error {
 	var err error
-	if data.Activity, err = figures.ActivityOf(v, r, "key", data.Key.GetName(), "model", "Model"); err != nil {
-		return err
-	}
-	span := figures.SpanOf(v, r)
-	if data.Traffic, err = trafficOf(v, r, span.From, span.To, data.Key.GetName()); err != nil {
-		return err
-	}
 	if data.Consumed, err = v.API.KeyConsumption(r.Context(), data.Key.GetName()); err != nil {
 		data.NoConsumption = true
 	}
-	if v.Principal.May(authz.KeysWrite) {
-		suggest(r.Context(), v, &data)
+	if r.Header.Get("HX-Target") != "consumption" { // what is refreshed every 5 s has nothing else
+		if err = data.addRest(v, r); err != nil {
+			return err
+		}
 	}
 	return v.RenderStatus(w, status, "key", data.Key.GetDisplayName(), data, problem)
+}
+
+// addRest adds what the page has besides the use of limits and budgets.
+func (d *keyData) addRest(v *page.Visit, r *http.Request) (err error) {
+	if d.Activity, err = figures.ActivityOf(v, r, "key", d.Key.GetName(), "model", "Model"); err != nil {
+		return err
+	}
+	span := figures.SpanOf(v, r)
+	if d.Traffic, err = trafficOf(v, r, span.From, span.To, d.Key.GetName()); err != nil {
+		return err
+	}
+	if v.Principal.May(authz.KeysWrite) {
+		suggest(r.Context(), v, d)
+	}
+	return nil
 }
 
 // change does what a button of the page of a key says.
