@@ -187,16 +187,16 @@ func (s *memoryStream) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 	}
 }
 
-// send sends a request, the first of which names the node.
+// send sends a request and returns when the server has handled it. The first request names the node.
 func (p *peer) send(r *discoveryv3.DeltaDiscoveryRequest) {
 	r.Node, p.node = p.node, nil
 	p.toServer <- r
+	synctest.Wait()
 }
 
-// subscribe asks for all resources of a type, as Envoy does for clusters and listeners, and returns when it is heard.
+// subscribe asks for all resources of a type, as Envoy does for clusters and listeners.
 func (p *peer) subscribe(typeURL string) {
 	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL})
-	synctest.Wait()
 }
 
 // next returns the next response. In a bubble it fails if none is to come.
