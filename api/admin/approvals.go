@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,4 +24,9 @@ func (a ApplyAnswer) Waits() error {
 		}
 	}
 	return nil
+}
+
+// Changing reports whether anything is different after changes.
+func Changing(changes []Change) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool { return c.Action != Unchanged })
 }

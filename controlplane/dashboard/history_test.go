@@ -102,6 +102,12 @@ func TestASaveIsUndoneFromItsMessage(t *testing.T) {
 	require.Contains(t, text(w.get(undo[1]).body), "+- b", "the way back is to what was there before")
 	require.NotContains(t, w.get("/objects/Provider/p?done=saved").body, "Undo…", "without a change")
 
+	save(t, w, "p", "c", "0")
+	renewed := w.post("/objects/Provider/p", "action", "save", "revision", "0", "text",
+		"kind: Provider\nname: p\nvendor: openai\ncredential:\n  value: sk-another\nmodels: [c]\n")
+	require.Equal(t, 303, renewed.status)
+	require.NotContains(t, w.get(renewed.location).body, "Undo…", "a rollback brings back no credential")
+
 	made := w.post("/form/Guardrail", "name", "pii", "rules[0].name", "a", "rules[0].mode", "MASK", "rules[0].data",
 		"EMAIL")
 	require.Equal(t, 303, made.status, text(made.body))

@@ -3,7 +3,6 @@ package queries
 import (
 	"context"
 	"errors"
-	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -37,5 +36,5 @@ func (h History) Undoes(ctx context.Context, kind configv1.Kind, name string, re
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(plan.Changes, func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged }), nil
+	return adminapi.Changing(plan.Changes), nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
@@ -31,9 +32,15 @@ func (v *Visit) undo() *Undo {
 	switch {
 	case last.Created:
 		return &Undo{v.named(last.Actor), ObjectPath("delete", kind.Name, name)}
-	case len(versions.Items) > 1:
+	case len(versions.Items) > 1 && v.undoes(kind, name, versions.Items[1].Revision):
 		before := url.Values{"revision": {strconv.FormatInt(versions.Items[1].Revision, 10)}}
 		return &Undo{v.named(last.Actor), ObjectPath("rollback", kind.Name, name) + "?" + before.Encode()}
 	}
 	return nil
+}
+
+// undoes reports whether a rollback would change anything: it brings back no credential.
+func (v *Visit) undoes(kind configv1.Kind, name string, revision int64) bool {
+	plan, err := v.API.Rollback(v.request.Context(), kind, name, revision, true)
+	return err == nil && adminapi.Changing(plan.Changes)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -62,9 +61,7 @@ func planRollback(v *page.Visit, r *http.Request, given string) (data rollbackDa
 		return data, err
 	}
 	data.Changes = answer.Changes
-	data.Changing = slices.ContainsFunc(data.Changes, func(c adminapi.Change) bool {
-		return c.Action != adminapi.Unchanged
-	})
+	data.Changing = adminapi.Changing(data.Changes)
 	text, err := json.Marshal(data.Changes)
 	sum := sha256.Sum256(text)
 	data.Plan = hex.EncodeToString(sum[:])
