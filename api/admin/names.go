@@ -12,12 +12,7 @@ import (
 )
 
 // Title returns what people call an object: its display name, or its name.
-func (i Item) Title() string {
-	if o, ok := i.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
-		return o.GetDisplayName()
-	}
-	return i.Name
-}
+func (i Item) Title() string { return cmp.Or(configv1.DisplayName(i.Object), i.Name) }
 
 // mostNames is how many names [Names] asks for at most. Further ids stay as they are.
 const mostNames = 100

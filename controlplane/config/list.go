@@ -94,8 +94,8 @@ type found struct {
 
 func newFound(name string, o configv1.Object) found {
 	f := found{name: name, sorts: url.PathEscape(name), object: o, text: name}
-	if named, ok := o.(interface{ GetDisplayName() string }); ok {
-		f.text += "\n" + named.GetDisplayName()
+	if name := configv1.DisplayName(o); name != "" {
+		f.text += "\n" + name
 	}
 	if key, ok := o.(*configv1.Key); ok {
 		f.text += "\n" + key.GetHint() + "\n" + key.GetRetired().GetHint()

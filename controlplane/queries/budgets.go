@@ -60,7 +60,7 @@ func (q *Service) owners(ctx context.Context) ([]owned, error) {
 	var all []owned
 	add := func(kind configv1.Kind, name string, o configv1.Object) {
 		if of, ok := o.(owner); ok && len(of.GetBudgets()) > 0 {
-			all = append(all, owned{strings.ToLower(kind.Name) + "/" + name, DisplayName(o), of.GetBudgets()})
+			all = append(all, owned{strings.ToLower(kind.Name) + "/" + name, configv1.DisplayName(o), of.GetBudgets()})
 		}
 	}
 	_, keys := q.options.Plane.Keys()
@@ -79,14 +79,6 @@ func (q *Service) owners(ctx context.Context) ([]owned, error) {
 		}
 	}
 	return all, nil
-}
-
-// DisplayName returns the name of an object for people; empty: it has none.
-func DisplayName(o configv1.Object) string {
-	if named, ok := o.(interface{ GetDisplayName() string }); ok {
-		return named.GetDisplayName()
-	}
-	return ""
 }
 
 // budgetUses returns what of every budget is spent, in no order. It is shared.

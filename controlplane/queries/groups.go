@@ -44,7 +44,7 @@ func (q *Service) NameGroups(ctx context.Context, s *adminapi.Series) error {
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		o, ok := found[g.Name]
-		g.DisplayName, g.Deleted = DisplayName(o), !ok && g.Name != "" && g.Name != usage.ResponseCache
+		g.DisplayName, g.Deleted = configv1.DisplayName(o), !ok && g.Name != "" && g.Name != usage.ResponseCache
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -122,7 +123,7 @@ func (t keyTraffic) addRejected(ctx context.Context) error {
 		if r.Key != "" {
 			key, found := known[r.Key]
 			if is.KeyDeleted = !found && revision > 0; mayRead {
-				is.KeyName = DisplayName(key)
+				is.KeyName = configv1.DisplayName(key)
 			}
 			if r.Last, err = t.options.Ledger.LastRefused(ctx, out.Start, r.Key); err != nil {
 				return err

@@ -178,7 +178,7 @@ func unixTime(s string) time.Time {
 func (q *Service) knownKey(id string) (string, bool) {
 	_, keys := q.options.Plane.Keys()
 	key, ok := keys[id]
-	return DisplayName(key), ok
+	return configv1.DisplayName(key), ok
 }
 
 // A trial counts what policies say of requests.

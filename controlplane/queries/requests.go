@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
@@ -62,7 +63,7 @@ func (q *Service) NameKey(e *adminapi.Exchange) {
 	revision, keys := q.options.Plane.Keys()
 	key, ok := keys[e.Key]
 	if ok {
-		e.KeyName = DisplayName(key)
+		e.KeyName = configv1.DisplayName(key)
 	}
 	e.KeyDeleted = !ok && e.Key != "" && revision > 0
 	e.Reason = e.Explain().Short
@@ -72,7 +73,7 @@ func (q *Service) NameKey(e *adminapi.Exchange) {
 func (q *Service) KeyName(id string) string {
 	_, keys := q.options.Plane.Keys()
 	if key, ok := keys[id]; ok {
-		return DisplayName(key)
+		return configv1.DisplayName(key)
 	}
 	return ""
 }

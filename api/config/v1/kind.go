@@ -75,6 +75,14 @@ func KindOf(o Object) Kind {
 	return Kind{}
 }
 
+// DisplayName returns the name of an object for people. Empty: it has none.
+func DisplayName(o Object) string {
+	if named, ok := o.(interface{ GetDisplayName() string }); ok {
+		return named.GetDisplayName()
+	}
+	return ""
+}
+
 // KeyKind returns the kind of keys, which many packages treat separately.
 func KeyKind() Kind { return KindOf((*Key)(nil)) }
 

@@ -162,7 +162,7 @@ func IDOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, give
 	}
 	var ids []string
 	for _, i := range items {
-		if o, ok := i.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() == given {
+		if configv1.DisplayName(i.Object) == given {
 			ids = append(ids, i.Name)
 		}
 	}
