@@ -47,7 +47,7 @@ func (g *gateway) startEnvoy(ctx context.Context) error {
 	text, err := bootstrap.YAML(bootstrap.Options{
 		NodeID:      node,
 		AdminSocket: g.socket("envoy-admin"),
-		ExtProc:     bootstrap.Address{Pipe: g.socket("extproc")},
+		ExtProc:     bootstrap.Addresses{{Pipe: g.socket("extproc")}},
 		XDS:         bootstrap.Address{Pipe: g.socket("xds")},
 
 		MaxHeapBytes: proc.EnvoyHeap(proc.EnvoyBesideGo),

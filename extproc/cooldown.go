@@ -14,8 +14,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// attempt handles Envoy's record of an attempt that failed. Exchanges do not see attempts that Envoy has retried.
-func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
+// attempt handles Envoy's record of an attempt that failed. Exchanges do not see attempts that Envoy has retried. Of
+// several processes that have the record, one counts the attempt.
+func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry, counts bool) {
 	config := s.config.current.Load()
 	if config == nil {
 		return
@@ -27,6 +28,9 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	tried := triedOf(e)
 	switch tried.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, routing.StatusOverloaded:
+		if counts {
+			s.refusals.WithLabelValues(p.Config.GetName(), strconv.Itoa(tried.Status)).Inc()
+		}
 		tried.Cool = s.refusedForLoad(p, e, tried.Status)
 	}
 	if e.GetRequest().GetRequestMethod() == corev3.RequestMethod_POST {
@@ -47,7 +51,6 @@ func (s *Server) refusedForLoad(p *routing.Provider, e *accesslogdatav3.HTTPAcce
 	for name, value := range e.GetResponse().GetResponseHeaders() {
 		h.Set(name, value)
 	}
-	s.refusals.WithLabelValues(p.Config.GetName(), strconv.Itoa(status)).Inc()
 	return s.env.Cooldown.Refused(p, status, provider.RetryAfter(h), s.env.Now())
 }
 

@@ -18,6 +18,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/peers"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -137,13 +138,17 @@ type logs struct {
 	server   *Server
 	stream   *transport.Stream
 	attempts bool // of providers' clusters, as the first message tells
+	fromPeer bool // nothing is sent on
 }
 
 func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
 	l.attempts = l.attempts || in.GetIdentifier().GetLogName() == envoy.LogAttempts
+	if !l.fromPeer {
+		l.server.peers.Relay(in, l.attempts)
+	}
 	for _, entry := range in.GetHttpLogs().GetLogEntry() {
 		if l.attempts {
-			l.server.attempt(entry)
+			l.server.attempt(entry, !l.fromPeer)
 		} else {
 			l.server.journal.envoy(entry)
 		}
@@ -151,7 +156,7 @@ func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
 }
 
 // openLogs returns the handler of a stream of Envoy's access log. The stream ends with the process.
-func (s *Server) openLogs(stream *transport.Stream) *logs {
+func (s *Server) openLogs(stream *transport.Stream, fromPeer bool) *logs {
 	s.drain.takers.Go(func() {
 		select {
 		case <-stream.Done():
@@ -160,7 +165,7 @@ func (s *Server) openLogs(stream *transport.Stream) *logs {
 			<-stream.Done()
 		}
 	})
-	return &logs{server: s, stream: stream}
+	return &logs{server: s, stream: stream, fromPeer: fromPeer}
 }
 
 // Message implements [transport.Handler].
@@ -177,20 +182,13 @@ func (l *logs) Message(b []byte, _ bool) error {
 
 // Close implements [transport.Handler].
 func (l *logs) Close() error {
-	_ = l.stream.Send(emptyMessage{}) // it fails if Envoy has left
+	_ = l.stream.Send(transport.Encoded(nil)) // an empty message; it fails if Envoy has left
 	return nil
 }
 
-// emptyMessage is the answer to a stream of logs, an empty message.
-type emptyMessage struct{}
-
-// Append implements [transport.Message].
-func (emptyMessage) Append(b []byte) []byte { return b }
-
 // envoy handles a record of Envoy.
 func (j *journal) envoy(e *accesslogdatav3.HTTPAccessLogEntry) {
-	mg := e.GetCommonProperties().GetMetadata().GetFilterMetadata()[envoy.Metadata].GetFields()
-	id := mg[envoy.MetadataRequest].GetStringValue()
+	id := peers.ExchangeOf(e)
 	if !strings.HasPrefix(id, j.process) {
 		j.envoyAlone(e)
 		return

@@ -5,10 +5,12 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/carrier"
+	"github.com/modelgate/modelgate/extproc/peers"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/extproc/wire"
 )
@@ -23,20 +25,32 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 	}
 	return transport.New(transport.Options{MaxMessage: maxMessage, MaxHeld: maxHeld, Panicked: s.carriers.Panicked,
 		Service: func(stream *transport.Stream, h transport.Headers) (transport.Handler, error) {
+			fromPeer := h.Get(peers.Header) != ""
 			switch path := h.Get(":path"); path {
 			case extprocv3.ExternalProcessor_Process_FullMethodName:
-				handler, err := s.carriers.Open(link{stream}, traitsOf(h))
-				if err != nil {
-					return nil, status.Error(codes.InvalidArgument, err.Error())
+				traits := traitsOf(h)
+				if traits.Role == envoy.RoleUpstream && s.peers != nil && !fromPeer {
+					return s.peers.Handler(stream, func() (transport.Handler, error) { return s.open(stream, traits) }), nil
 				}
-				return &linked{handler: handler}, nil
+				return s.open(stream, traits)
 			case accesslogv3.AccessLogService_StreamAccessLogs_FullMethodName:
-				return s.openLogs(stream), nil
+				return s.openLogs(stream, fromPeer), nil
+			case healthv1.Health_Check_FullMethodName:
+				return peers.Health(stream, s.serving), nil
 			default:
 				return nil, status.Errorf(codes.Unimplemented, "there is no method %q", path)
 			}
 		},
 	})
+}
+
+// open returns the handler of a stream of an ext_proc filter.
+func (s *Server) open(stream *transport.Stream, t carrier.Traits) (transport.Handler, error) {
+	handler, err := s.carriers.Open(link{stream}, t)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &linked{handler: handler}, nil
 }
 
 // traitsOf reads what Envoy sends with the headers of a stream.

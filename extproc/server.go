@@ -1,9 +1,8 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -26,6 +25,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/peers"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -64,6 +64,11 @@ type Options struct {
 	Answers *respcache.Redis
 	// Keeper stores bodies that are to be kept. If it is nil, none are kept.
 	Keeper ledgerv1.BodiesClient
+	// Peers are the other processes of a service that has several; nil: Envoy reaches this one alone. The caller closes
+	// them after Run has returned.
+	Peers *peers.Peers
+	// Ending returns an error once the process has begun to end; it may be nil.
+	Ending func() error
 
 	// Bytes bounds the held bodies; it may be nil. Shedding reports whether new requests have to be refused because of
 	// memory; it may be nil.
@@ -89,6 +94,8 @@ type Server struct {
 	// ledgerAsked is set once the ledger was asked for the spending of budgets and the usage of windows.
 	ledgerAsked atomic.Bool
 	drain       drain
+	peers       *peers.Peers // or nil
+	serving     func() error // an error: new streams have to go to other processes
 
 	carriers  carrier.Carriers
 	transport *transport.Server
@@ -96,7 +103,10 @@ type Server struct {
 
 // New returns a server that does not serve yet.
 func New(o Options) *Server {
-	process := newProcessID()
+	process := peers.NewPrefix(o.Peers.Self())
+	if o.Ending == nil {
+		o.Ending = func() error { return nil }
+	}
 	if o.Limits == nil {
 		o.Limits = limit.NewMemory(limit.Options{})
 	}
@@ -116,7 +126,10 @@ func New(o Options) *Server {
 		spool:    o.Spool,
 		ledger:   o.Ledger,
 		began:    time.Now(),
+		peers:    o.Peers,
 	}
+	s.serving = func() error { return cmp.Or(s.Ready(), o.Ending()) }
+	s.journal.tried.apart = o.Peers != nil
 	s.journal.refused = newRefusedRequests(o.Registerer, o.Spool, process)
 	s.env.Tried = &s.journal.tried
 	s.env.Current, s.env.Parts = s.configuration, s.journal.exchange
@@ -175,6 +188,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	background.Go(func() { s.drain.run(backgroundCtx, s.carriers.Len) })
 	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
+	if s.peers != nil {
+		select { // others ask for attempts of the exchanges that are open
+		case <-s.drain.over:
+		case <-graceCtx.Done():
+		}
+	}
 	s.transport.Shutdown(graceCtx)
 	s.drain.takers.Wait()
 	s.carriers.Wait()
@@ -216,14 +235,6 @@ func (s *Server) Trouble() string {
 		return ""
 	}
 	return c.Caches.Trouble()
-}
-
-// newProcessID returns the prefix of the ids of this process's exchanges. It is random, so that a retry that reaches
-// another process does not find a wrong exchange.
-func newProcessID() string {
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails since Go 1.24
-	return hex.EncodeToString(random[:]) + "-"
 }
 
 // newIDs returns a generator of ids of exchanges.

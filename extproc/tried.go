@@ -29,8 +29,10 @@ const (
 	maxTried = 4096
 	// maxHeld is how many exchanges wait to learn of their attempts.
 	maxHeld = 4096
-	// sameClock is how much times of Envoy and of this process, which share a host, may differ.
+	// sameClock is how much times of Envoy and of this process may differ that share a host.
 	sameClock = 10 * time.Millisecond
+	// otherClock is how much they may differ on different hosts.
+	otherClock = 250 * time.Millisecond
 	// retryAhead is how long a further attempt of Envoy may wait for this process.
 	retryAhead = time.Second
 )
@@ -39,6 +41,8 @@ const (
 // record of an attempt has no id of the exchange: an attempt is found by its cluster and its time. Of two exchanges
 // whose attempts fail at one provider within the same millisecond, each may get the other's record.
 type tried struct {
+	apart bool // Envoy may be on another host
+
 	mu       sync.Mutex     // guards the fields below
 	attempts []metering.Try // oldest first
 	held     []heldRecord
@@ -72,10 +76,13 @@ func (t *tried) tell(tries []metering.Try) bool {
 
 // find completes an attempt that was followed by another at a time, and reports whether Envoy has reported it.
 func (t *tried) find(try *metering.Try, next time.Time) bool {
-	best, nearest := -1, retryAhead
+	best, nearest, clock := -1, retryAhead, sameClock
+	if t.apart {
+		clock = otherClock
+	}
 	for i := range t.attempts {
 		a := &t.attempts[i]
-		if a.Cluster != try.Cluster || !next.IsZero() && a.At.Add(a.Duration).After(next.Add(sameClock)) {
+		if a.Cluster != try.Cluster || !next.IsZero() && a.At.Add(a.Duration).After(next.Add(clock)) {
 			continue
 		}
 		if apart := a.At.Sub(try.At).Abs(); apart < nearest {

@@ -60,7 +60,7 @@ func startEnvoy(t *testing.T, in *xds.Input) *realEnvoy {
 	text, err := bootstrap.YAML(bootstrap.Options{
 		NodeID:      "test",
 		AdminSocket: admin,
-		ExtProc:     bootstrap.Address{Pipe: e.extProc},
+		ExtProc:     bootstrap.Addresses{{Pipe: e.extProc}},
 		XDS:         bootstrap.Address{Pipe: filepath.Join(dir, "xds.sock")},
 	})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/modelgate/modelgate/envoy/process"
 )
@@ -28,13 +31,23 @@ type extProcWatch struct {
 }
 
 func watchExtProc(address string, secure credentials.TransportCredentials, log *zap.Logger) (*extProcWatch, error) {
-	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0),
-		grpc.WithNoProxy(),
+	var others []grpc.DialOption
+	if all := strings.Split(address, ","); len(all) > 1 { // it is available while one of them is
+		several := manual.NewBuilderWithScheme("several")
+		state := resolver.State{}
+		for _, a := range all {
+			state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+		}
+		several.InitialState(state)
+		others, address = append(others, grpc.WithResolvers(several)), "several:///extproc"
+	}
+	connection, err := grpc.NewClient(address, append(others, grpc.WithTransportCredentials(secure),
+		grpc.WithIdleTimeout(0), grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: 200 * time.Millisecond},
 			MinConnectTimeout: time.Second,
-		}))
+		}))...)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the ext_proc service: %w", err)
 	}

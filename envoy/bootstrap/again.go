@@ -20,7 +20,7 @@ import (
 // againListener takes the attempts that the ext_proc service makes itself, beside its socket. They name their cluster,
 // and bring the credential with them: the listener adds nothing. Whoever reaches it could send to providers, but not
 // as the gateway.
-func againListener(extProc Address) (*listenerv3.Listener, error) {
+func againListener(extProc string) (*listenerv3.Listener, error) {
 	var failed error
 	pack := func(m proto.Message) *anypb.Any {
 		packed, err := anypb.New(m)
@@ -53,7 +53,7 @@ func againListener(extProc Address) (*listenerv3.Listener, error) {
 	l := &listenerv3.Listener{
 		Name: "again",
 		Address: &corev3.Address{Address: &corev3.Address_Pipe{
-			Pipe: &corev3.Pipe{Path: envoy.AgainSocket(extProc.Pipe), Mode: 0o600}}},
+			Pipe: &corev3.Pipe{Path: envoy.AgainSocket(extProc), Mode: 0o600}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(manager)},

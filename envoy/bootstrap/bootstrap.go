@@ -35,7 +35,7 @@ type Options struct {
 	// can open it.
 	AdminSocket string
 	// ExtProc is where the ext_proc service listens. Required.
-	ExtProc Address
+	ExtProc Addresses
 	// ExtProcTLS is the mutual TLS of the connections to it. Nil where ExtProc is a Unix socket, or a port that no one
 	// else can reach.
 	ExtProcTLS *TLS
@@ -95,8 +95,8 @@ func parts(o Options) (*bootstrapv3.Bootstrap, error) {
 		return nil, err
 	}
 	var listeners []*listenerv3.Listener
-	if o.ExtProc.Pipe != "" {
-		again, err := againListener(o.ExtProc)
+	if socket := o.ExtProc.pipe(); socket != "" {
+		again, err := againListener(socket)
 		if err != nil {
 			return nil, err
 		}

@@ -14,14 +14,14 @@ func sockets() bootstrap.Options {
 	return bootstrap.Options{
 		NodeID:      "edge-1",
 		AdminSocket: "/run/modelgate/envoy-admin.sock",
-		ExtProc:     bootstrap.Address{Pipe: "/run/modelgate/extproc.sock"},
+		ExtProc:     bootstrap.Addresses{{Pipe: "/run/modelgate/extproc.sock"}},
 		XDS:         bootstrap.Address{Pipe: "/run/modelgate/xds.sock"},
 	}
 }
 
 func mutualTLS() bootstrap.Options {
 	o := sockets()
-	o.ExtProc = bootstrap.Address{Host: "127.0.0.1", Port: 9001}
+	o.ExtProc = bootstrap.Addresses{{Host: "127.0.0.1", Port: 9001}}
 	o.XDS = bootstrap.Address{Host: "controlplane.modelgate.svc", Port: 9000}
 	o.XDSTLS = &bootstrap.TLS{
 		CA:          "/etc/modelgate/ca.crt",
@@ -77,7 +77,7 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		"no node id":          {func(o *bootstrap.Options) { o.NodeID = "" }, "node id"},
 		"no admin socket":     {func(o *bootstrap.Options) { o.AdminSocket = "" }, "admin socket"},
-		"no ext_proc address": {func(o *bootstrap.Options) { o.ExtProc = bootstrap.Address{} }, "ext_proc cluster"},
+		"no ext_proc address": {func(o *bootstrap.Options) { o.ExtProc = nil }, "ext_proc cluster"},
 		"a control plane without port": {
 			func(o *bootstrap.Options) { o.XDS.Port = 0 }, "control plane's cluster",
 		},

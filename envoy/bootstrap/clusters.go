@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -33,7 +34,23 @@ func extProcCluster(o Options) (*clusterv3.Cluster, error) {
 		breaker(corev3.RoutingPriority_DEFAULT),
 		breaker(corev3.RoutingPriority_HIGH),
 	}}
+	if o.ExtProc.pipe() == "" {
+		checkHealth(c)
+	}
 	return c, o.secure(c, o.ExtProcTLS)
+}
+
+// checkHealth keeps new streams from a process that has gone, is not ready or ends. Open ones go on. If none is
+// healthy, each may be asked.
+func checkHealth(c *clusterv3.Cluster) {
+	second := durationpb.New(time.Second)
+	c.HealthChecks = []*corev3.HealthCheck{{
+		Timeout: second, Interval: second, NoTrafficInterval: second,
+		UnhealthyThreshold: wrapperspb.UInt32(1), HealthyThreshold: wrapperspb.UInt32(1),
+		HealthChecker: &corev3.HealthCheck_GrpcHealthCheck_{GrpcHealthCheck: &corev3.HealthCheck_GrpcHealthCheck{}},
+	}}
+	c.IgnoreHealthOnHostRemoval = true
+	c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 1}}
 }
 
 func breaker(p corev3.RoutingPriority) *clusterv3.CircuitBreakers_Thresholds {
@@ -47,7 +64,7 @@ func breaker(p corev3.RoutingPriority) *clusterv3.CircuitBreakers_Thresholds {
 }
 
 func xdsCluster(o Options) (*clusterv3.Cluster, error) {
-	c, err := grpcCluster(envoy.ClusterXDS, o.XDS, time.Second, &corev3.Http2ProtocolOptions{
+	c, err := grpcCluster(envoy.ClusterXDS, Addresses{o.XDS}, time.Second, &corev3.Http2ProtocolOptions{
 		// A control plane that is gone without a word is noticed; its server must permit pings this often.
 		ConnectionKeepalive: &corev3.KeepaliveSettings{
 			Interval: durationpb.New(30 * time.Second),
@@ -70,7 +87,7 @@ func deadEnd() *clusterv3.Cluster {
 	}
 }
 
-func grpcCluster(name string, at Address, connect time.Duration,
+func grpcCluster(name string, at Addresses, connect time.Duration,
 	http2 *corev3.Http2ProtocolOptions) (*clusterv3.Cluster, error) {
 	endpoints, err := at.endpoints(name)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc"
+	"github.com/modelgate/modelgate/extproc/peers"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/memlimit"
@@ -38,8 +39,10 @@ type Options struct {
 	Grace      time.Duration            // how long running requests may continue when it ends
 	Limits     Limits
 	Answers    Answers
-	Spool      string // the folder of records that the ledger does not have yet
-	SpoolBytes int64  // 0: the default
+	Peers      *peers.Options // to the other processes of the service; nil: there are none
+	Ending     func() error   // see extproc.Options
+	Spool      string         // the folder of records that the ledger does not have yet
+	SpoolBytes int64          // 0: the default
 	Memory     *memlimit.Watch
 	Bytes      *inflight.Bytes // of bodies
 	Sessions   int             // that may be open; 0: no bound
@@ -88,6 +91,8 @@ func Start(p *parts.Parts, o Options) (*extproc.Server, error) {
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.XDS),
 		Keeper:     ledgerv1.NewBodiesClient(o.XDS),
+		Peers:      o.connectPeers(p),
+		Ending:     o.Ending,
 		Bytes:      o.Bytes,
 		Sessions:   places(o.Sessions),
 		Shedding:   o.Memory.Shedding,
@@ -96,6 +101,18 @@ func Start(p *parts.Parts, o Options) (*extproc.Server, error) {
 	*t = append(*t, server.Trouble) // before it ships records
 	p.Serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.Listener, o.Grace) })
 	return server, nil
+}
+
+// connectPeers returns nil if there are none.
+func (o Options) connectPeers(p *parts.Parts) *peers.Peers {
+	if o.Peers == nil {
+		return nil
+	}
+	of := *o.Peers
+	of.Registerer = o.Telemetry.Registry
+	all := peers.Start(of)
+	p.Add("connections to other ext_proc processes", func(context.Context) error { return all.Close() })
+	return all
 }
 
 // troubles say what is wrong with the stores that processes share, each with "" if nothing is.

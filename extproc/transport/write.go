@@ -26,6 +26,12 @@ type Message interface {
 	Append(b []byte) []byte
 }
 
+// Encoded is a message that is sent as it is.
+type Encoded []byte
+
+// Append implements [Message].
+func (e Encoded) Append(b []byte) []byte { return append(b, e...) }
+
 // appendFrame appends the header of a frame.
 func appendFrame(b []byte, size int, t http2.FrameType, f http2.Flags, stream uint32) []byte {
 	b = append(b, byte(size>>16), byte(size>>8), byte(size), byte(t), byte(f))

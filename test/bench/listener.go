@@ -47,7 +47,7 @@ const gatewayName = "default"
 // in dir. The gateway that the service belongs to must have the same provider.
 func newListener(dir, admin, mock, socket string) (*listener, error) {
 	b, err := bootstrap.Build(bootstrap.Options{NodeID: "bench", AdminSocket: admin,
-		ExtProc: bootstrap.Address{Pipe: socket}, XDS: bootstrap.Address{Pipe: socket}, MaxHeapBytes: 1 << 30})
+		ExtProc: bootstrap.Addresses{{Pipe: socket}}, XDS: bootstrap.Address{Pipe: socket}, MaxHeapBytes: 1 << 30})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // TestAnEnvoyThatOthersRun has an Envoy with a listener of its own take routes, clusters, filters and certificates
-// from the control plane, and ask the ext_proc service over a network with mutual TLS.
+// from the control plane, and ask two processes of the ext_proc service over a network with mutual TLS.
 func TestAnEnvoyThatOthersRun(t *testing.T) {
 	s := newSplit(t)
 	ca := newAuthority(t, t.TempDir())
@@ -33,24 +33,30 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 	s.listen[0] = fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
 	s.serve = plane.flags("--xds-")
 	at := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
+	both := at + fmt.Sprintf(",127.0.0.1:%d", harness.FreePort(t))
+	other := both[len(at)+1:]
 	toPlane := func(m *mount) []string {
 		return append(m.flags("--xds-"), "--xds-address", s.listen[0], "--xds-name", "controlplane")
 	}
 	s.planes[0] = s.startPlane(0)
 	s.planes[1] = s.planes[0]
 	s.configure()
-	startExtProc := func() {
-		args := append([]string{"extproc", "--listen", at, "--tls-name", "mesh", "--admin", "127.0.0.1:0", "--spool",
-			filepath.Join(s.Dir, "spool")}, toPlane(service)...)
-		s.extproc = harness.Launch(t, nil, append(args, service.flags("--tls-")...)...)
-		s.extproc.WaitFor(t, "configuration received")
+	start := func(listen, spool string) *harness.Process {
+		args := append([]string{"extproc", "--listen", listen, "--tls-name", "mesh", "--admin", "127.0.0.1:0", "--spool",
+			filepath.Join(s.Dir, spool), "--peers", both, "--peer-address", listen, "--tls-peer", "extproc"},
+			toPlane(service)...)
+		p := harness.Launch(t, nil, append(args, service.flags("--tls-")...)...)
+		p.WaitFor(t, "configuration received")
+		return p
 	}
+	startExtProc := func() { s.extproc = start(at, "spool") }
 	startExtProc()
+	start(other, "other-spool")
 
 	file := filepath.Join(s.Dir, "gateway.yaml")
 	gateway := harness.Documents(t, &configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(s.port)})
 	require.NoError(t, os.WriteFile(file, []byte(gateway), 0o600))
-	args := append([]string{"envoy", "snippet", "--gateway", file, "--extproc", at, "--extproc-name", "extproc",
+	args := append([]string{"envoy", "snippet", "--gateway", file, "--extproc", both, "--extproc-name", "extproc",
 		"--output", filepath.Join(s.Dir, "foreign")}, toPlane(mesh)...)
 	config := strings.TrimSpace(harness.Must(t, "", append(args, mesh.flags("--extproc-")...)...))
 	cmd := exec.Command(testenv.Envoy(t), "-c", config, "--disable-hot-restart", "--concurrency", "1", "--log-level",
@@ -71,12 +77,14 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 				{Provider: "echo", Model: "echo", Priority: 1}}},
 		), append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 		harness.Eventually(t, "the new model", func() error { return s.has("both") })
-		response := s.openModel(t, "both", "hello there")
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, "2", response.Header.Get("X-Modelgate-Attempts"))
-		require.True(t, strings.HasSuffix(string(body), "data: [DONE]\n\n"), string(body))
+		for range 6 { // the second attempt reaches the other process at least once
+			response := s.openModel(t, "both", "hello there")
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, "2", response.Header.Get("X-Modelgate-Attempts"))
+			require.True(t, strings.HasSuffix(string(body), "data: [DONE]\n\n"), string(body))
+		}
 	})
 	t.Run("nobody else may ask the ext_proc service", func(t *testing.T) {
 		strangers := newAuthority(t, t.TempDir())

@@ -29,7 +29,7 @@ type EnvoyCmd struct {
 // envoyFlags are those that differ from one Envoy to the next.
 type envoyFlags struct {
 	Node           string `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this Envoy."`
-	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Address of the ext_proc service: unix:///path or host:port. Without --extproc-cert it has no TLS: use such a port only if nothing else can reach it."`
+	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Address of the ext_proc service: unix:///path or host:port. The name may lead to several processes, and several host:port stand after commas; these processes need --peers. Without --extproc-cert it has no TLS: use such a port only if nothing else can reach it."`
 	MaxHeap        uint64 `default:"0" help:"Heap limit in bytes. Envoy refuses new requests at 95 % of it. 0: in the command run, three quarters of the memory of the control group or the machine; otherwise no limit."`
 	MaxConnections int64  `default:"50000" help:"Maximum number of downstream connections."`
 
@@ -51,7 +51,7 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections,
 		SecretsDir: secrets,
 	}
-	if o.ExtProc, err = bootstrap.ParseAddress(f.Extproc); err != nil {
+	if o.ExtProc, err = bootstrap.ParseAddresses(f.Extproc); err != nil {
 		return o, err
 	}
 	if o.XDS, err = bootstrap.ParseAddress(f.XDS.Address); err != nil {
@@ -59,7 +59,7 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 	}
 	t := f.ExtprocTLS
 	if t.Name == "" {
-		t.Name = o.ExtProc.Host
+		t.Name = o.ExtProc[0].Host
 	}
 	if o.ExtProcTLS, err = clientTLS("--extproc-", t.Cert, t.Key, t.CA, t.Name); err != nil {
 		return o, err

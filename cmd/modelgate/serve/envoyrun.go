@@ -94,9 +94,9 @@ func (c *envoyRunCmd) followCertificates(p *parts.Parts, log *zap.Logger) (crede
 	if extProc == nil {
 		return insecure.NewCredentials(), nil
 	}
-	address, err := bootstrap.ParseAddress(c.Extproc)
+	addresses, err := bootstrap.ParseAddresses(c.Extproc)
 	if err != nil {
 		return nil, err
 	}
-	return credentials.NewTLS(extProc.Client(cmp.Or(t.Name, address.Host))), nil
+	return credentials.NewTLS(extProc.Client(cmp.Or(t.Name, addresses[0].Host))), nil
 }

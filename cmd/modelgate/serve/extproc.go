@@ -25,6 +25,8 @@ type ExtprocCmd struct {
 
 	shutdownFlags `embed:""`
 
+	peerFlags `embed:""`
+
 	Held    heldFlags          `embed:""`
 	Limits  limitStoreFlags    `embed:""`
 	Answers answerFlags        `embed:""`
@@ -49,6 +51,10 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	measured.Registry.MustRegister(proc.FileExpiry(map[string]string{
 		"xds-client": c.XDS.Cert, "xds-ca": c.XDS.CA, "extproc": c.TLS.Cert, "extproc-ca": c.TLS.CA,
 	}))
+	others, err := c.peerFlags.options(c.Listen, c.TLS, log)
+	if err != nil {
+		return err
+	}
 	secure, err := c.TLS.config(c.Listen, log)
 	if err != nil {
 		return err
@@ -68,6 +74,7 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	}
 	o.Listener, o.XDS, o.Node, o.Grace, o.Spool, o.SpoolBytes = l, xds, c.Node, c.Grace, c.Spool, c.SpoolBytes
 	o.Memory, o.Bytes, o.Sessions, o.Telemetry = memory, bytes, c.Held.Sessions, measured
+	o.Peers, o.Ending = others, e.Ready
 	server, err := app.Start(p, o)
 	if err != nil {
 		return errors.Join(err, l.Close())

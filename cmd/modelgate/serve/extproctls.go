@@ -2,6 +2,7 @@ package serve
 
 import (
 	"crypto/tls"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -16,6 +17,7 @@ type extprocServerFlags struct {
 	Key  string `help:"${key}"`
 	CA   string `help:"PEM file of the CA certificates that verify Envoy. The process reloads all three files after a renewal."`
 	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate that the CA issued."`
+	Peer string `help:"DNS name in the certificates of the processes that --peers names. They are clients of each other, with the same files."`
 }
 
 // config returns nil if there is no TLS.
@@ -33,5 +35,5 @@ func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config,
 	case f.Name == "":
 		return files.Server(), nil
 	}
-	return files.Server(f.Name), nil
+	return files.Server(slices.DeleteFunc([]string{f.Name, f.Peer}, func(s string) bool { return s == "" })...), nil
 }
