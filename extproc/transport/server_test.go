@@ -173,7 +173,7 @@ func TestAHandlerIsClosedWhateverEndsItsStream(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			if name == "a deadline" {
-				ctx, leave = context.WithTimeout(t.Context(), 50*time.Millisecond)
+				ctx, leave = context.WithTimeout(t.Context(), time.Second) // the stream opens before
 				defer leave()
 			}
 			s := w.open(ctx, conn, "/echo/Echo")
