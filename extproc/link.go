@@ -38,6 +38,9 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 			case healthv1.Health_Check_FullMethodName:
 				return peers.Health(stream, s.serving), nil
 			default:
+				if checks := s.checks.Handler(path, stream); checks != nil {
+					return checks, nil
+				}
 				return nil, status.Errorf(codes.Unimplemented, "there is no method %q", path)
 			}
 		},

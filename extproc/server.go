@@ -24,9 +24,11 @@ import (
 	"github.com/modelgate/modelgate/extproc/again"
 	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/carrier"
+	"github.com/modelgate/modelgate/extproc/checks"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/peers"
 	"github.com/modelgate/modelgate/extproc/transport"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -95,6 +97,7 @@ type Server struct {
 	ledgerAsked atomic.Bool
 	drain       drain
 	peers       *peers.Peers // or nil
+	checks      *checks.Checks
 	serving     func() error // an error: new streams have to go to other processes
 
 	carriers  carrier.Carriers
@@ -129,6 +132,9 @@ func New(o Options) *Server {
 		peers:    o.Peers,
 	}
 	s.serving = func() error { return cmp.Or(s.Ready(), o.Ending()) }
+	s.checks = checks.New(checks.Options{Directory: s.directory, Limits: o.Limits, Names: s.env.Names,
+		Strangers: s.env.Strangers, KeyHeaders: dialects.KeyHeaders(), NewID: s.env.NewID, Now: s.env.Now,
+		Registerer: o.Registerer})
 	s.journal.tried.apart = o.Peers != nil
 	s.journal.refused = newRefusedRequests(o.Registerer, o.Spool, process)
 	s.env.Tried = &s.journal.tried
@@ -226,6 +232,14 @@ func (s *Server) configuration() *exchange.Config {
 		return nil // the rest of the budgets is unknown: nobody can overspend after a restart
 	}
 	return s.config.current.Load()
+}
+
+// directory returns the keys and limits of the configuration, or nil if there is none yet.
+func (s *Server) directory() *access.Directory {
+	if c := s.configuration(); c != nil {
+		return &c.Directory
+	}
+	return nil
 }
 
 // Trouble says which services do not answer that the configuration names and requests can do without; empty: none.

@@ -25,9 +25,9 @@ func NewBook(d Directory, names *Names) *Book {
 	return &Book{directory: d, users: d.LimitsUsers(), sets: memo.New[setKey, *Rules](maxSets), names: names}
 }
 
-// Rules returns the rules for the requests of a client. [Rules.For] leaves those for one request.
+// Rules returns the rules for the requests of a client, who may have no key. [Rules.For] leaves those for one request.
 func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
-	if b.users && user != "" {
+	if k.Name == "" || b.users && user != "" {
 		e := entriesOf(k, user, model, provider)
 		return b.directory.rulesOf(k, &e, b.names, time.Time{})
 	}

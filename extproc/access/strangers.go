@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/memo"
 )
 
@@ -51,4 +52,9 @@ func networkOf(address string) netip.Prefix {
 	}
 	network, _ := a.Prefix(bits) // fails only for invalid lengths
 	return network
+}
+
+// TooManyRefusals is the answer to an address whose allowance is used up.
+func TooManyRefusals() *openai.Error {
+	return openai.CodeRateLimitExceeded.New("Your address has sent too many requests without a valid API key. Check your key and the URL before you send more.").After(time.Second).Final()
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
@@ -32,7 +31,7 @@ func (f filter) Request(context.Context) *call.Reply {
 		return nil
 	}
 	if f.Key == nil && !f.Internal && !f.Env.Strangers.Allow(f.Headers.Get(envoy.HeaderAddress), f.Record.Start) {
-		e, details = tooManyRefusals(), "mg_strangers_limited"
+		e, details = access.TooManyRefusals(), "mg_strangers_limited"
 	}
 	return f.Refuse(e, details)
 }
@@ -96,8 +95,4 @@ func parameter(path, name string) string {
 		return ""
 	}
 	return values.Get(name)
-}
-
-func tooManyRefusals() *openai.Error {
-	return openai.CodeRateLimitExceeded.New("Your address has sent too many requests without a valid API key. Check your key and the URL before you send more.").After(time.Second).Final()
 }

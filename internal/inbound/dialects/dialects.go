@@ -29,6 +29,16 @@ var Default = all[0]
 // Others returns the dialects besides Default.
 func Others() []*inbound.Dialect { return all[1:] }
 
+// KeyHeaders returns the headers in which clients may send a key in place of a bearer token.
+func KeyHeaders() (names []string) {
+	for _, d := range all {
+		if d.KeyHeader != "" {
+			names = append(names, d.KeyHeader)
+		}
+	}
+	return names
+}
+
 // Of returns the dialect of a request that is no operation's: the one whose path or header it has, or Default.
 func Of(path string, header func(name string) string) *inbound.Dialect {
 	for _, d := range Others() {
