@@ -39,7 +39,7 @@ const (
 // A Ledger is asked for what happened.
 type Ledger interface {
 	Failures(ctx context.Context, since time.Time, of ledger.Restriction, provider string) (all, failed int64, err error)
-	Refusals(ctx context.Context, since time.Time) ([]ledger.Refusal, error)
+	Refusals(ctx context.Context, since time.Time, statuses ...int64) ([]ledger.Refusal, error)
 }
 
 // A Plane is the control plane.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -220,7 +221,7 @@ func (j *judge) errorRate(ctx context.Context, r *configv1.AlertRule) ([]finding
 func (j *judge) limits(ctx context.Context, r *configv1.AlertRule) (found []finding, sure bool) {
 	if j.refusals == nil {
 		var err error
-		if j.refusals, err = j.ledger.Refusals(ctx, j.now.Add(-recent)); err != nil {
+		if j.refusals, err = j.ledger.Refusals(ctx, j.now.Add(-recent), http.StatusTooManyRequests); err != nil {
 			return nil, false
 		}
 	}

@@ -27,7 +27,7 @@ func (k knowledge) Failures(context.Context, time.Time, ledger.Restriction, stri
 	return k.all, k.failed, k.err
 }
 
-func (k knowledge) Refusals(context.Context, time.Time) ([]ledger.Refusal, error) {
+func (k knowledge) Refusals(context.Context, time.Time, ...int64) ([]ledger.Refusal, error) {
 	return k.refusals, k.err
 }
 

@@ -100,7 +100,9 @@ func (*world) Failures(context.Context, time.Time, ledger.Restriction, string) (
 }
 
 // Refusals returns none.
-func (*world) Refusals(context.Context, time.Time) ([]ledger.Refusal, error) { return nil, nil }
+func (*world) Refusals(context.Context, time.Time, ...int64) ([]ledger.Refusal, error) {
+	return nil, nil
+}
 
 func (w *world) service() *Service {
 	s, err := New(Options{Etcd: w.etcd, Ledger: w, Incidents: w.incidents, Plane: w,

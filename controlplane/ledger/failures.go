@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -57,22 +56,29 @@ func (l requestReader) failuresOf(ctx context.Context, since time.Time, of Restr
 	return all, bad, err
 }
 
-// A Refusal is how many requests of a key one rule has refused with 429.
+// A Refusal is how many requests of a key one rule has refused with one error.
 type Refusal struct {
 	// By is the rule, such as "key/key_1 limit requests per minute".
-	By                         string
-	Key, Organization, Project string
-	Requests                   int64
+	By                               string
+	Key, Hint, Organization, Project string // a key that is not known has a hint alone
+	Code                             string
+	Status, Requests                 int64
 }
 
-// Refusals returns the requests that rules have refused since a time, the most first, at most 1000 groups.
-func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal, error) {
+// Refusals returns the requests that were refused with some statuses since a time, the most first, at most 1000
+// groups.
+func (l requestReader) Refusals(ctx context.Context, since time.Time, statuses ...int64) ([]Refusal, error) {
 	sums := map[Refusal]int64{}
-	q := segment.Query{From: since.UnixMicro(), Where: segment.All(segment.Not(unrefused()),
-		segment.Between(segment.Status, http.StatusTooManyRequests, http.StatusTooManyRequests)),
-		Columns: []segment.Column{segment.RefusedBy, segment.Key, segment.Organization, segment.Project, segment.Requests}}
+	var with []segment.Condition
+	for _, status := range statuses {
+		with = append(with, segment.Between(segment.Status, status, status))
+	}
+	q := segment.Query{From: since.UnixMicro(), Where: segment.All(segment.Not(unrefused()), segment.Any(with...)),
+		Columns: []segment.Column{segment.RefusedBy, segment.Key, segment.KeyHint, segment.Organization, segment.Project,
+			segment.ErrorCode, segment.Status, segment.Requests}}
 	err := l.each(ctx, q, func() { clear(sums) }, func(r *segment.Row) {
-		sums[Refusal{By: r.RefusedBy, Key: r.Key, Organization: r.Organization, Project: r.Project}] += r.Requests
+		sums[Refusal{By: r.RefusedBy, Key: r.Key, Hint: r.KeyHint, Organization: r.Organization, Project: r.Project,
+			Code: r.ErrorCode, Status: r.Status}] += r.Requests
 	})
 	var all []Refusal
 	for of, n := range sums {

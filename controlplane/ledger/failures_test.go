@@ -47,10 +47,13 @@ func TestFailuresAndRefusalsOfLately(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []int64{c.all, c.bad}, []int64{all, bad}, "%+v", c)
 		}
-		refusals, err := l.Refusals(t.Context(), since)
+		refusals, err := l.Refusals(t.Context(), since, 429)
 		require.NoError(t, err)
 		require.Equal(t, []ledger.Refusal{{By: "key/key_1 limit requests per minute", Key: "key_1", Organization: "acme",
-			Project: "web", Requests: 2}}, refusals)
+			Project: "web", Status: 429, Requests: 2}}, refusals)
+		refusals, err = l.Refusals(t.Context(), since, 401, 404)
+		require.NoError(t, err)
+		require.Empty(t, refusals)
 	})
 }
 

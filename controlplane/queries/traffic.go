@@ -1,10 +1,12 @@
 package queries
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -17,10 +19,10 @@ const (
 	recent = 15 * time.Minute
 	// mostFailing is how many providers with errors, and keys with refusals, are looked at one by one.
 	mostFailing = 20
-	// mostRefused is how many refused requests with one status are looked at.
-	mostRefused = 500
 	// fewestServed is how many attempts must be served, and none fail, before a provider has recovered.
 	fewestServed = 3
+	// Statuses of refusals.
+	unauthorized, forbidden, notFound, tooMany = 401, 403, 404, 429
 	// manyRefusals are refusals of a key that make it worth a look at what else the key does.
 	manyRefusals = 20
 )
@@ -110,43 +112,33 @@ func (q *Service) traffic(ctx context.Context, since time.Time) ([]attention.Tra
 	return found, nil
 }
 
-// refusals returns what of keys was refused.
+// refusals returns what of keys was refused: by limits and budgets, and because of what the key is or may do.
 func (q *Service) refusals(ctx context.Context, since time.Time) ([]attention.Refusals, error) {
-	var found []attention.Refusals
-	limited, err := q.options.Ledger.Refusals(ctx, since)
+	limited, err := q.options.Ledger.Refusals(ctx, since, tooMany)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range limited {
-		found = append(found, attention.Refusals{Key: r.Key, Known: true, By: r.By, Requests: r.Requests})
+	denied, err := q.options.Ledger.Refusals(ctx, since, unauthorized, forbidden, notFound)
+	if err != nil {
+		return nil, err
 	}
-	for _, status := range []string{"401", "403"} {
-		page, err := q.options.Ledger.Exchanges(ctx, adminapi.ListOptions{Limit: mostRefused, Filters: map[string]string{
-			"status": status, "start": strconv.FormatInt(since.Unix(), 10)}})
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			found = noteRefusal(found, &page.Items[i])
-		}
-	}
+	found := refusalsOf(limited, denied)
 	return found, q.nameRefused(ctx, found, since)
 }
 
-// noteRefusal adds a refused request to those of its key and reason.
-func noteRefusal(all []attention.Refusals, e *adminapi.Exchange) []attention.Refusals {
-	r := attention.Refusals{Key: e.Key, Known: e.Key != "", By: e.RefusedBy, Code: e.ErrorCode,
-		Requests: max(e.Requests, 1), Last: e.Start} // a row may count several
-	if !r.Known {
-		r.Key = e.KeyHint
+// refusalsOf returns what was refused, but for models that do not exist. Nor does a key find a model that it may not
+// use, but that has a rule.
+func refusalsOf(limited, denied []ledger.Refusal) (all []attention.Refusals) {
+	for _, r := range limited {
+		all = append(all, attention.Refusals{Key: r.Key, Known: true, By: r.By, Requests: r.Requests})
 	}
-	i := slices.IndexFunc(all, func(a attention.Refusals) bool {
-		return a.Key == r.Key && a.Known == r.Known && a.By == r.By && a.Code == r.Code
-	})
-	if i < 0 {
-		return append(all, r)
+	for _, r := range denied {
+		if r.Status == notFound && !strings.HasPrefix(r.By, "key/") && !strings.HasPrefix(r.By, "model/") {
+			continue
+		}
+		all = append(all, attention.Refusals{Key: cmp.Or(r.Key, r.Hint), Known: r.Key != "", By: r.By, Code: r.Code,
+			Requests: r.Requests})
 	}
-	all[i].Requests += r.Requests
 	return all
 }
 

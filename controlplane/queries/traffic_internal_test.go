@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 )
@@ -18,14 +17,14 @@ func TestAProviderRecoversWithServedAttemptsAfterTheLastThatFailed(t *testing.T)
 	require.False(t, recovered(nil))
 }
 
-func TestRefusalsAreCountedByKeyAndReason(t *testing.T) {
-	var all []attention.Refusals
-	for _, e := range []adminapi.Exchange{{Key: "k", ErrorCode: "model_not_allowed"},
-		{Key: "k", ErrorCode: "model_not_allowed", Requests: 30}, {Key: "k", ErrorCode: "invalid_api_key"},
-		{KeyHint: "9896", ErrorCode: "invalid_api_key", Requests: 2}} {
-		all = noteRefusal(all, &e)
-	}
-	require.Equal(t, []attention.Refusals{{Key: "k", Known: true, Code: "model_not_allowed", Requests: 31},
-		{Key: "k", Known: true, Code: "invalid_api_key", Requests: 1},
-		{Key: "9896", Code: "invalid_api_key", Requests: 2}}, all)
+func TestWhatIsRefusedOfAKey(t *testing.T) {
+	all := refusalsOf([]ledger.Refusal{{Key: "k", By: "key/k limit requests per day", Status: 429, Requests: 9}},
+		[]ledger.Refusal{{Key: "k", By: "key/k models", Code: "model_not_found", Status: 404, Requests: 31},
+			{Key: "k", By: "request", Code: "model_not_found", Status: 404, Requests: 40},
+			{Key: "k", By: "key/k disabled", Code: "invalid_api_key", Status: 401, Requests: 1},
+			{Hint: "9896", By: "unknown key", Code: "invalid_api_key", Status: 401, Requests: 2}})
+	require.Equal(t, []attention.Refusals{{Key: "k", Known: true, By: "key/k limit requests per day", Requests: 9},
+		{Key: "k", Known: true, By: "key/k models", Code: "model_not_found", Requests: 31},
+		{Key: "k", Known: true, By: "key/k disabled", Code: "invalid_api_key", Requests: 1},
+		{Key: "9896", By: "unknown key", Code: "invalid_api_key", Requests: 2}}, all)
 }
