@@ -12,6 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
@@ -49,10 +50,20 @@ type describer struct {
 	undoes   func(ctx context.Context, kind configv1.Kind, name string, revision int64) (bool, error)
 	keyName  func(id string) string
 	now      time.Time
+	gap      time.Duration // between two judgements
 }
 
-// since returns when a trouble began: its first bad event, as far as the ledger has it, or now.
-func (d *describer) since(ctx context.Context, t Trouble) (time.Time, error) {
+// since returns when a trouble began that was seen first at a time: its first bad event, as far as the ledger has it,
+// or now.
+func (d *describer) since(ctx context.Context, t Trouble, seen time.Time) (time.Time, error) {
+	switch t.Kind {
+	case adminapi.AttentionCertificate: // which may have been given to the gateway when it was to expire soon
+		at, err := d.lastChange(ctx, t.Object, t.Since)
+		return later(t.Since, at), err
+	case adminapi.AttentionObjectError, adminapi.AttentionDataPlane: // after a change, unless a file or a process is why
+		at, err := d.lastChange(ctx, t.Object, seen.Add(-d.gap))
+		return cmp.Or(at, seen), err
+	}
 	if !t.Since.IsZero() {
 		return t.Since, nil
 	}
@@ -63,8 +74,8 @@ func (d *describer) since(ctx context.Context, t Trouble) (time.Time, error) {
 		return d.now, nil
 	}
 	minutes := map[int64][2]int64{} // the first and the last request of each
-	err := d.log.Walk(ctx, adminapi.ListOptions{Filters: span(t.Requests, d.now.Add(-longest), d.now.Add(time.Second))},
-		[]segment.Column{segment.StartedAt}, func() { clear(minutes) }, func(r *segment.Row) {
+	err := d.walk(ctx, t, d.now.Add(-longest), []segment.Column{segment.StartedAt}, func() { clear(minutes) },
+		func(r *segment.Row) {
 			of := minutes[r.StartedAt/microMinute]
 			if of[0] == 0 || r.StartedAt < of[0] {
 				of[0] = r.StartedAt
@@ -79,6 +90,30 @@ func (d *describer) since(ctx context.Context, t Trouble) (time.Time, error) {
 		first = time.UnixMicro(minutes[m][0]).UTC()
 	}
 	return first, err
+}
+
+// walk calls do with some columns of each request of a trouble since a time.
+func (d *describer) walk(ctx context.Context, t Trouble, since time.Time, columns []segment.Column, begin func(),
+	do func(*segment.Row)) error {
+	o := adminapi.ListOptions{Filters: span(t.Requests, since, d.now.Add(time.Second))}
+	return d.log.Walk(ctx, o, append(columns, segment.RefusedBy, segment.ErrorCode, segment.Provider), begin,
+		func(r *segment.Row) {
+			if (t.By == nil || slices.Contains(t.By, r.RefusedBy)) && !slices.Contains(t.Without, r.Provider) &&
+				(t.Code == "" || t.Code == openai.Code(r.ErrorCode)) {
+				do(r)
+			}
+		})
+}
+
+// lastChange returns when an object was changed last since a time, or with "" any object; zero: none was.
+func (d *describer) lastChange(ctx context.Context, object string, since time.Time) (time.Time, error) {
+	kind, name, _ := strings.Cut(object, " ")
+	filters := span(map[string]string{"kind": kind, "name": name}, since, d.now.Add(time.Second))
+	page, err := d.log.Audit(ctx, adminapi.ListOptions{Limit: 1, Filters: filters})
+	if err != nil || len(page.Items) == 0 || page.Items[0].At.Before(since) {
+		return time.Time{}, err
+	}
+	return page.Items[0].At, nil
 }
 
 // firstFailure returns when the first attempt failed of those that a provider fails with now.
@@ -149,9 +184,9 @@ func (d *describer) hit(ctx context.Context, t Trouble, since time.Time) (h admi
 	}
 	begin()
 	if t.Requests != nil {
-		err = d.log.Walk(ctx, adminapi.ListOptions{Filters: span(t.Requests, since, d.now.Add(time.Second))},
-			[]segment.Column{segment.ID, segment.StartedAt, segment.Requests, segment.Cost, segment.Batch,
-				segment.Organization, segment.Key, segment.Model}, begin, func(r *segment.Row) {
+		err = d.walk(ctx, t, since, []segment.Column{segment.ID, segment.StartedAt, segment.Requests, segment.Cost,
+			segment.Batch, segment.Organization, segment.Key, segment.Model}, begin,
+			func(r *segment.Row) {
 				h.Requests += max(r.Requests, 1)
 				cost = cost.Plus(usage.Nano(r.Cost))
 				if at := time.UnixMicro(r.StartedAt).UTC(); at.After(last) {

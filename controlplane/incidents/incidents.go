@@ -11,6 +11,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
 )
 
@@ -24,6 +25,10 @@ type Trouble struct {
 	What, Detail string
 	// Requests are the filters of the request log that find those that were hit; nil: none were.
 	Requests map[string]string
+	// By and Code narrow these requests: to what refused them, one of some, and to the code of their error. Without
+	// leaves out those that a provider has answered. Empty: all.
+	By, Without []string
+	Code        openai.Code
 	// Since is when it began, and Last when its last bad event was, if the facts say it.
 	Since, Last time.Time
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
 )
 
@@ -155,7 +156,7 @@ func checkers(f attention.Facts) []Trouble {
 		}
 		all = append(all, Trouble{Subject: "guardrail/" + name, Last: sum.Last, What: of + do + " not answer",
 			Detail:   fmt.Sprintf("requests were refused %s in 15 minutes. The log of extproc has the cause.", times(sum.Times)),
-			Requests: map[string]string{"refused_by": "guardrail " + name + "/"},
+			Requests: map[string]string{"refused_by": "guardrail " + name + "/"}, Code: openai.CodeCheckerUnavailable,
 			Attention: adminapi.Attention{Kind: adminapi.AttentionCheckerAway, Severity: adminapi.SeverityError,
 				Object: "Guardrail " + name, Path: attention.PathOf("Guardrail", name),
 				Message: fmt.Sprintf("%s not answered, and requests were refused %s in the last 15 minutes, the last time at %s UTC. The log of extproc has the cause.",

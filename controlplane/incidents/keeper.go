@@ -100,7 +100,7 @@ func (k *Keeper) judge(ctx context.Context) error {
 		return err
 	}
 	d := &describer{log: k.options.Log, versions: k.options.Versions, undoes: k.options.Undoes,
-		keyName: k.options.KeyName, now: now}
+		keyName: k.options.KeyName, now: now, gap: k.options.Interval + time.Second}
 	found = slices.DeleteFunc(found, func(t Trouble) bool {
 		_, is := open[t.Subject]
 		return !is && !settled(t.Kind, now.Sub(k.seen[t.Subject]))
@@ -110,7 +110,7 @@ func (k *Keeper) judge(ctx context.Context) error {
 		if _, is := open[t.Subject]; is {
 			continue
 		}
-		if begun[t.Subject], err = d.since(ctx, t); err != nil {
+		if begun[t.Subject], err = d.since(ctx, t, k.seen[t.Subject]); err != nil {
 			return fmt.Errorf("looking for the begin of %s: %w", t.Subject, err)
 		}
 		if seen := k.seen[t.Subject]; seen.Before(begun[t.Subject]) {

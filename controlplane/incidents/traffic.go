@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ func models(f attention.Facts, found []Trouble) []Trouble {
 		}
 		said := fmt.Sprintf("%d of %d requests in 15 minutes failed, and not because of one provider.", s.Failed, s.Requests)
 		all = append(all, Trouble{Subject: "model/" + name, What: "The model " + name + " fails", Detail: said,
-			Requests: map[string]string{"model": name, "outcome": "error"},
+			Requests: map[string]string{"model": name, "outcome": "error"}, Without: slices.Sorted(maps.Keys(ill)),
 			Attention: adminapi.Attention{Kind: adminapi.AttentionModelFailing, Severity: adminapi.SeverityError,
 				Object: "Model " + name, Path: attention.PathOf("Model", name),
 				Message: "The model fails: " + said}})
@@ -81,7 +82,7 @@ func limits(f attention.Facts) []Trouble {
 func keys(f attention.Facts) []Trouble {
 	type refused struct {
 		attention.Refusals
-		codes map[string]int64
+		codes, by map[string]int64
 	}
 	sums := map[string]*refused{}
 	for _, r := range f.Refusals {
@@ -91,12 +92,13 @@ func keys(f attention.Facts) []Trouble {
 		}
 		s := sums[r.Key]
 		if s == nil {
-			s = &refused{Refusals: r, codes: map[string]int64{}}
+			s = &refused{Refusals: r, codes: map[string]int64{}, by: map[string]int64{}}
 			s.Requests = 0
 			sums[r.Key] = s
 		}
 		s.Requests += r.Requests
 		s.codes[cmp.Or(r.Code, r.By)] += r.Requests
+		s.by[r.By] += r.Requests
 	}
 	var all []Trouble
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
@@ -109,12 +111,12 @@ func keys(f attention.Facts) []Trouble {
 		})
 		said := fmt.Sprintf("%d requests in 15 minutes were refused: %s.", s.Requests, listed(codes))
 		t := Trouble{Subject: "key/" + id, What: "The key " + cmp.Or(s.Name, id) + " is refused", Detail: said,
-			Requests: map[string]string{"key": id, "outcome": "rejected"},
+			Requests: map[string]string{"key": id, "outcome": "rejected"}, By: slices.Sorted(maps.Keys(s.by)),
 			Attention: adminapi.Attention{Kind: adminapi.AttentionKeyRefused, Severity: adminapi.SeverityWarning,
 				Object: "Key " + id, Path: attention.PathOf("Key", id), Message: said}}
 		if !s.Known {
-			t.What, t.Requests = "A key that is not known, which ends with "+id+", is used", map[string]string{"status": "401"}
-			t.Object, t.Path, t.Message = "", "/requests?status=401", t.What+": "+said
+			t.What, t.Requests = "A key that is not known, which ends with "+id+", is used", map[string]string{"key_hint": id}
+			t.Object, t.Path, t.Message = "", "/requests?key_hint="+url.QueryEscape(id), t.What+": "+said
 		}
 		all = append(all, t)
 	}
