@@ -165,12 +165,13 @@ func checkers(f attention.Facts) []Trouble {
 	return all
 }
 
-// plane has one trouble for the processes of a role that have the same error.
+// plane has one trouble for the processes of a role that have the same error. The object that they refuse has its own.
 func plane(f attention.Facts) []Trouble {
 	var all []Trouble
 	nodes := map[[2]string][]string{} // by role and error
 	for _, c := range f.Plane {
-		if c.Health == adminapi.HealthOK {
+		ofObject := func(o attention.ObjectError) bool { return strings.HasSuffix(o.Error, c.Error) }
+		if c.Health == adminapi.HealthOK || c.Error != "" && slices.ContainsFunc(f.Objects, ofObject) {
 			continue
 		}
 		same := [2]string{c.Role, c.Error}

@@ -91,6 +91,11 @@ func TestACauseHasOneTrouble(t *testing.T) {
 			{Role: "envoy", Node: "a", Health: "refused", Error: "bad."},
 			{Role: "envoy", Node: "b", Health: "refused", Error: "bad."}}},
 			[]string{"error dataplane/envoy/a: envoy a does not use the newest configuration since 11:55:00 UTC: bad."}},
+		{"an object that a process refuses", attention.Facts{Plane: []adminapi.DataPlaneClient{
+			{Role: "envoy", Node: "a", Health: "refused", Error: "bad."}, {Role: "envoy", Node: "b", Health: "behind"}},
+			Objects: []attention.ObjectError{{Kind: "Certificate", Name: "c", Error: "refused by the data plane: bad."}}},
+			[]string{"error object/Certificate/c: Certificate c has no effect since 11:55:00 UTC: refused by the data plane: bad.",
+				"warning dataplane/envoy/b: envoy b does not use the newest configuration since 11:55:00 UTC"}},
 		{"certificates", attention.Facts{Certificates: map[string]time.Time{"old": now, "soon": now.Add(14 * 24 * time.Hour),
 			"later": now.Add(14*24*time.Hour + time.Second), "none": {}}},
 			[]string{"error certificate/old: The certificate old has expired since 11:55:00 UTC: clients refuse to connect.",
