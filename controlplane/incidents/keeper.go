@@ -54,6 +54,8 @@ type Keeper struct {
 	options Options
 	// seen is since when a trouble is there that is no incident yet, by subject. It is used by one goroutine.
 	seen map[string]time.Time
+	// unkept is the trouble of the ledger while it cannot be kept, or nil. The same goroutine uses it.
+	unkept *Trouble
 }
 
 // New returns a keeper that does nothing before Run.
@@ -93,9 +95,9 @@ func (k *Keeper) judge(ctx context.Context) error {
 		return fmt.Errorf("gathering facts: %w", err)
 	}
 	now := k.options.Now().UTC()
-	found := Judge(facts)
-	k.note(now, found)
 	open, err := k.options.Store.open(ctx)
+	found := k.withUnkept(now, Judge(facts), err == nil)
+	k.note(now, found)
 	if err != nil {
 		return err
 	}
@@ -123,6 +125,23 @@ func (k *Keeper) judge(ctx context.Context) error {
 		changes, err = k.describe(ctx, d, found, open, changes, facts, modelsIn(state))
 	}
 	return errors.Join(err, k.apply(ctx, now, changes))
+}
+
+// withUnkept returns what was found with the trouble of the ledger that could not be kept, because the ledger is where
+// incidents are kept. It is over when it can.
+func (k *Keeper) withUnkept(now time.Time, found []Trouble, can bool) []Trouble {
+	i := slices.IndexFunc(found, func(t Trouble) bool { return t.Kind == adminapi.AttentionLedger })
+	switch {
+	case i >= 0 && can:
+		k.unkept = nil
+	case i >= 0:
+		k.unkept = &found[i]
+	case can && k.unkept != nil:
+		t := *k.unkept
+		t.Since, t.Last, k.unkept = k.seen[t.Subject], now, nil
+		return append(found, t)
+	}
+	return found
 }
 
 // note remembers since when each trouble is there, and forgets those that are over.
