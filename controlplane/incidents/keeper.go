@@ -185,6 +185,9 @@ func (k *Keeper) describe(ctx context.Context, d *describer, found []Trouble, op
 			a.Described = true
 		}
 		a.Last, a.Gateway, a.Requests = later(last, t.Last), remedy(t, f, models, ill), requestsPath(t, a.Since)
+		if t.Kind == adminapi.AttentionBudget { // which is spent until it is raised or resets, whatever it refuses
+			a.Last = time.Time{}
+		}
 		switch {
 		case i >= 0:
 			changes[i] = c

@@ -96,7 +96,7 @@ func goesOn(now time.Time, t Trouble, k kept) (change, bool) {
 // closed returns the end of an incident, which was over with its last bad event, or when it was not judged any more.
 func closed(now time.Time, k kept) change {
 	until := k.Better
-	if k.Last.After(k.Since) && k.Last.Before(until) {
+	if !k.Last.Before(k.Since) && k.Last.Before(until) {
 		until = k.Last
 	}
 	k.State, k.Until, k.Better = adminapi.IncidentClosed, &until, time.Time{}

@@ -46,6 +46,8 @@ func TestStepsOfAnIncident(t *testing.T) {
 			open: []kept{incident(ago(59*time.Second), now)}, changes: 1},
 		{name: "one closes with its last bad event", open: []kept{incident(ago(time.Minute), ago(3*time.Minute))},
 			changes: 1, transition: "closed provider_failing", until: ago(3 * time.Minute)},
+		{name: "one closes with its only bad event", open: []kept{incident(ago(time.Minute), since)},
+			changes: 1, transition: "closed provider_failing", until: since},
 		{name: "one closes without", open: []kept{incident(ago(time.Minute), time.Time{})}, changes: 1,
 			transition: "closed provider_failing", until: ago(time.Minute)},
 		{name: "nothing is known", open: []kept{incident(ago(time.Hour), now)}, unsure: true},
