@@ -43,6 +43,7 @@ func spools(f attention.Facts) []Trouble {
 	for _, s := range f.Spools {
 		if s.Stores != "" {
 			all = append(all, Trouble{Subject: "store/" + s.Process, What: s.Process + " lacks a store", Detail: s.Stores,
+				Since: s.StoresSince,
 				Attention: adminapi.Attention{Kind: adminapi.AttentionStore, Severity: adminapi.SeverityError,
 					Path: "/data-plane", Message: s.Process + ": " + s.Stores}})
 		}
@@ -50,7 +51,7 @@ func spools(f attention.Facts) []Trouble {
 			continue
 		}
 		t := Trouble{Subject: "spool/" + s.Process, What: "The spool of " + s.Process + " has trouble",
-			Detail: s.Trouble + ".", Attention: adminapi.Attention{Kind: adminapi.AttentionSpool,
+			Detail: s.Trouble + ".", Since: s.Since, Attention: adminapi.Attention{Kind: adminapi.AttentionSpool,
 				Severity: adminapi.SeverityError, Path: "/data-plane",
 				Message: fmt.Sprintf("The spool of %s, which keeps records of usage: %s.", s.Process, s.Trouble)}}
 		if s.Dropped > 0 {

@@ -12,7 +12,7 @@ import (
 // spoolFor is how long a process's report on its spool holds. The process repeats it every second.
 const spoolFor = 15 * time.Minute
 
-var intoSpools = sqldb.NewInsert("spools", "process, at, trouble, dropped, stores",
+var intoSpools = sqldb.NewInsert("spools", "process, at, trouble, dropped, stores, since, stores_since",
 	"ON CONFLICT (process) DO NOTHING") // two reports may arrive at once
 
 // noteSpool keeps what a process reports of its spool and other stores, and forgets what others reported long ago.
@@ -25,17 +25,29 @@ func (l *writer) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 		return doing("forgetting the state of spools", err)
 	}
 	err = l.db.PutRows(ctx, l.db.Write, intoSpools, [][]any{{process, l.db.Now().UnixMicro(), text(r.GetTrouble()),
-		max(r.GetDropped(), 0), text(r.GetStores())}})
+		max(r.GetDropped(), 0), text(r.GetStores()), max(r.GetTroubleSince().AsTime().UnixMicro(), 0),
+		max(r.GetStoresSince().AsTime().UnixMicro(), 0)}})
 	return doing("keeping the state of a spool", err)
+}
+
+// known returns a time, or zero if the column has none.
+func known(at time.Time) time.Time {
+	if at.UnixMicro() == 0 {
+		return time.Time{}
+	}
+	return at
 }
 
 // Spools returns what is wrong with spools and other stores, by process.
 func (l usageReader) Spools(ctx context.Context) ([]attention.SpoolTrouble, error) {
-	s := l.db.Statement("SELECT process, trouble, dropped, stores FROM spools")
+	s := l.db.Statement("SELECT process, trouble, dropped, stores, since, stores_since FROM spools")
 	s.And("at", ">=", l.db.Now().Add(-spoolFor).UnixMicro())
 	s.Add(" ORDER BY process LIMIT 1000")
 	all, err := sqldb.All(ctx, s, l.db.Read, func(t *attention.SpoolTrouble) []any {
-		return []any{&t.Process, &t.Trouble, &t.Dropped, &t.Stores}
+		return []any{&t.Process, &t.Trouble, &t.Dropped, &t.Stores, micros(&t.Since), micros(&t.StoresSince)}
 	})
+	for i := range all {
+		all[i].Since, all[i].StoresSince = known(all[i].Since), known(all[i].StoresSince)
+	}
 	return all, doing("reading the state of spools", err)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
@@ -32,9 +33,9 @@ func TestWhatProcessesTellOfTheirSpools(t *testing.T) {
 		require.Equal(t, []attention.SpoolTrouble{{Process: "a", Trouble: "full"},
 			{Process: "b", Trouble: "full", Dropped: 3}}, known())
 		_, err := service.Record(t.Context(), &ledgerv1.RecordRequest{Spool: &ledgerv1.SpoolReport{Process: "c",
-			Stores: "Redis is away."}})
+			Stores: "Redis is away.", StoresSince: timestamppb.New(noon)}})
 		require.NoError(t, err)
-		require.Equal(t, attention.SpoolTrouble{Process: "c", Stores: "Redis is away."}, known()[2])
+		require.Equal(t, attention.SpoolTrouble{Process: "c", Stores: "Redis is away.", StoresSince: noon}, known()[2])
 		tell("c", "", 0)
 		tell("a", "", 0)
 		require.Equal(t, []attention.SpoolTrouble{{Process: "b", Trouble: "full", Dropped: 3}}, known())

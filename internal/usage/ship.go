@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 )
@@ -103,19 +105,26 @@ func record(ctx context.Context, ledger ledgerv1.LedgerClient, r *ledgerv1.Recor
 
 // report implements source. Dropped records are reported for a while.
 func (s *DiskSpool) report() (*ledgerv1.SpoolReport, func()) {
+	stores := s.watchStores()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &ledgerv1.SpoolReport{Process: s.options.Process, Dropped: s.dropped}
-	if s.options.Stores != nil {
-		r.Stores = s.options.Stores()
-	}
+	r := &ledgerv1.SpoolReport{Process: s.options.Process, Dropped: s.dropped, Stores: stores}
 	switch {
 	case s.trouble != nil:
 		r.Trouble = s.trouble.Error()
 	case s.dropped > 0 && time.Since(s.droppedAt) < toldFor:
 		r.Trouble = "records were dropped"
-	case r.Stores == "" && !s.reported:
-		return nil, func() {}
+	default:
+		s.troubled = time.Time{}
+		if r.Stores == "" && !s.reported {
+			return nil, func() {}
+		}
+	}
+	if r.Trouble != "" {
+		r.TroubleSince = timestamppb.New(cmp.Or(s.troubled, s.droppedAt))
+	}
+	if r.Stores != "" {
+		r.StoresSince = timestamppb.New(s.storeless)
 	}
 	return r, func() {
 		s.mu.Lock()

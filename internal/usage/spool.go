@@ -73,6 +73,8 @@ type DiskSpool struct {
 	dropped   int64 // records, in all
 	droppedAt time.Time
 	reported  bool // that something is wrong
+	// troubled and storeless are since when the spool, and a store, have trouble; zero: they have none.
+	troubled, storeless time.Time
 
 	replay   place         // the end of the spool when it was opened
 	replayed chan struct{} // closed when everything before replay is acknowledged
@@ -145,6 +147,9 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 
 // wait keeps a frame in memory, in order.
 func (s *DiskSpool) wait(frame []byte, why error) {
+	if s.troubled.IsZero() {
+		s.troubled = time.Now()
+	}
 	if s.trouble == nil {
 		s.options.Log.Error("records for the ledger cannot be written to disk and wait in memory", zap.Error(why))
 	}
@@ -274,10 +279,28 @@ func (s *DiskSpool) keep() {
 		case <-tick.C:
 			s.tidy()
 			s.sync()
+			s.watchStores()
 		case <-s.stop:
 			return
 		}
 	}
+}
+
+// watchStores notes since when a store has trouble, also while nothing can be reported.
+func (s *DiskSpool) watchStores() string {
+	says := ""
+	if s.options.Stores != nil {
+		says = s.options.Stores()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case says == "":
+		s.storeless = time.Time{}
+	case s.storeless.IsZero():
+		s.storeless = time.Now()
+	}
+	return says
 }
 
 func (s *DiskSpool) sync() {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,7 +232,7 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := usage.OpenSpool(o)
 		require.NoError(t, err)
-		k := newKeeper()
+		k, began := newKeeper(), time.Now()
 		k.set(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -249,66 +248,9 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 		require.Equal(t, 2000, k.ids())
 		require.Zero(t, k.twice)
 		_, first, last := k.told()
-		require.Equal(t, "the spool has reached its bound", first.GetTrouble())
+		require.Equal(t, []any{"the spool has reached its bound", began.Unix()},
+			[]any{first.GetTrouble(), first.GetTroubleSince().GetSeconds()}, "not since it could be reported")
 		require.Equal(t, []any{"p", "", int64(0)}, []any{last.GetProcess(), last.GetTrouble(), last.GetDropped()})
-		cancel()
-		running.Wait()
-		require.NoError(t, s.Close())
-	})
-}
-
-// TestWhatIsWrongWithStoresIsTold until nothing is.
-func TestWhatIsWrongWithStoresIsTold(t *testing.T) {
-	o := options(t.TempDir())
-	var wrong atomic.Value
-	wrong.Store("Redis is away.")
-	o.Stores = func() string { return wrong.Load().(string) }
-	synctest.Test(t, func(t *testing.T) {
-		s, err := usage.OpenSpool(o)
-		require.NoError(t, err)
-		k := newKeeper()
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { s.Run(ctx, k) })
-		time.Sleep(time.Minute)
-		many, _, last := k.told()
-		require.Equal(t, "Redis is away.", last.GetStores())
-		require.Greater(t, many, 50, "a process that says it no more has died")
-		wrong.Store("")
-		time.Sleep(time.Minute)
-		calls, _, last := k.told()
-		time.Sleep(time.Minute)
-		again, _, _ := k.told()
-		require.Equal(t, []any{"", again}, []any{last.GetStores(), calls})
-		cancel()
-		running.Wait()
-		require.NoError(t, s.Close())
-	})
-}
-
-// TestWhatWasDroppedIsToldForAWhile also without records to ship, and its end once.
-func TestWhatWasDroppedIsToldForAWhile(t *testing.T) {
-	o := options(t.TempDir())
-	synctest.Test(t, func(t *testing.T) {
-		s, err := usage.OpenSpool(o)
-		require.NoError(t, err)
-		k := newKeeper()
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { s.Run(ctx, k) })
-		time.Sleep(time.Minute)
-		calls, _, _ := k.told()
-		require.Zero(t, calls, "nothing is wrong")
-		s.End(rec("", 1)) // has no id
-		time.Sleep(14 * time.Minute)
-		_, _, last := k.told()
-		require.Equal(t, []any{"records were dropped", int64(1)}, []any{last.GetTrouble(), last.GetDropped()})
-		time.Sleep(2 * time.Minute)
-		calls, _, last = k.told()
-		require.Empty(t, last.GetTrouble())
-		time.Sleep(time.Minute)
-		again, _, _ := k.told()
-		require.Equal(t, calls, again)
 		cancel()
 		running.Wait()
 		require.NoError(t, s.Close())

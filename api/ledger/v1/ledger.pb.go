@@ -862,7 +862,10 @@ type SpoolReport struct {
 	// Number of records that the process could not keep: what they cost is not charged.
 	Dropped int64 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// Sentences about the stores that the process cannot use, such as the Redis of limits; empty if there are none.
-	Stores        string `protobuf:"bytes,4,opt,name=stores,proto3" json:"stores,omitempty"`
+	Stores string `protobuf:"bytes,4,opt,name=stores,proto3" json:"stores,omitempty"`
+	// When the trouble of the spool began, and that of the stores.
+	TroubleSince  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=trouble_since,json=troubleSince,proto3" json:"trouble_since,omitempty"`
+	StoresSince   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=stores_since,json=storesSince,proto3" json:"stores_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -923,6 +926,20 @@ func (x *SpoolReport) GetStores() string {
 		return x.Stores
 	}
 	return ""
+}
+
+func (x *SpoolReport) GetTroubleSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TroubleSince
+	}
+	return nil
+}
+
+func (x *SpoolReport) GetStoresSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoresSince
+	}
+	return nil
 }
 
 // All records of the request are durable in the ledger.
@@ -1580,12 +1597,14 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\acool_ms\x18\t \x01(\x03R\x06coolMs\"~\n" +
 	"\rRecordRequest\x125\n" +
 	"\arecords\x18\x01 \x03(\v2\x1b.modelgate.ledger.v1.RecordR\arecords\x126\n" +
-	"\x05spool\x18\x02 \x01(\v2 .modelgate.ledger.v1.SpoolReportR\x05spool\"s\n" +
+	"\x05spool\x18\x02 \x01(\v2 .modelgate.ledger.v1.SpoolReportR\x05spool\"\xf3\x01\n" +
 	"\vSpoolReport\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\tR\aprocess\x12\x18\n" +
 	"\atrouble\x18\x02 \x01(\tR\atrouble\x12\x18\n" +
 	"\adropped\x18\x03 \x01(\x03R\adropped\x12\x16\n" +
-	"\x06stores\x18\x04 \x01(\tR\x06stores\"\x0e\n" +
+	"\x06stores\x18\x04 \x01(\tR\x06stores\x12?\n" +
+	"\rtrouble_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\ftroubleSince\x12=\n" +
+	"\fstores_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vstoresSince\"\x0e\n" +
 	"\fRecordAnswer\"&\n" +
 	"\fSpentRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"W\n" +
@@ -1674,24 +1693,26 @@ var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
 	2,  // 6: modelgate.ledger.v1.Details.counts:type_name -> modelgate.ledger.v1.Count
 	0,  // 7: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
 	6,  // 8: modelgate.ledger.v1.RecordRequest.spool:type_name -> modelgate.ledger.v1.SpoolReport
-	10, // 9: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	16, // 10: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	16, // 11: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
-	15, // 12: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
-	16, // 13: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
-	5,  // 14: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	8,  // 15: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	13, // 16: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
-	11, // 17: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	7,  // 18: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	9,  // 19: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	14, // 20: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
-	12, // 21: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	16, // 9: modelgate.ledger.v1.SpoolReport.trouble_since:type_name -> google.protobuf.Timestamp
+	16, // 10: modelgate.ledger.v1.SpoolReport.stores_since:type_name -> google.protobuf.Timestamp
+	10, // 11: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	16, // 12: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	16, // 13: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	15, // 14: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	16, // 15: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	5,  // 16: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	8,  // 17: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	13, // 18: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	11, // 19: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	7,  // 20: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	9,  // 21: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	14, // 22: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	12, // 23: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	20, // [20:24] is the sub-list for method output_type
+	16, // [16:20] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
