@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -62,6 +63,8 @@ type Config struct {
 	Alerts Alerts
 	// Sinks are the sinks of the audit log. Nil: there are none.
 	Sinks audit.Sinks
+	// Now is the clock by which is judged what needs attention. Nil: the system's.
+	Now func() time.Time
 	// Version of this control plane.
 	Version string
 	Log     *zap.Logger
@@ -76,7 +79,7 @@ func (c Config) service() config.Options {
 // queries returns the queries of a configuration.
 func (c Config) queries(changes *config.Service) *queries.Service {
 	return queries.New(queries.Options{Store: c.Store, Config: changes, Plane: c.Plane, Vendors: c.Vendors,
-		Ledger: c.Ledger, Sinks: c.Sinks, Running: c.Running})
+		Ledger: c.Ledger, Sinks: c.Sinks, Running: c.Running, Now: c.Now})
 }
 
 // Jobs are the batches and fine-tuning jobs of all tenants. Lists take the options of [adminapi.Client]'s methods

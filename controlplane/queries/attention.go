@@ -62,7 +62,7 @@ func (q *Service) needAttention(ctx context.Context) ([]adminapi.Attention, erro
 
 // Facts gathers the facts. An unavailable ledger is one of them.
 func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
-	f := attention.Facts{Now: time.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients,
+	f := attention.Facts{Now: q.options.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients,
 		Certificates: map[string]time.Time{}}
 	for name, chain := range q.options.Plane.Chains() {
 		f.Certificates[name] = certs.Expires(chain)

@@ -7,6 +7,7 @@ package queries
 
 import (
 	"context"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -43,6 +44,8 @@ type Options struct {
 	Sinks audit.Sinks
 	// Running are the batches that are not over. Nil: they are not known.
 	Running Running
+	// Now is the clock of facts. Nil: the system's.
+	Now func() time.Time
 }
 
 // Running are the batches that are not over. It must be safe for concurrent use.
@@ -62,6 +65,9 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Service{History: History{o.Config}, options: o, trials: turns.New(maxTrials, maxTrialQueue)}
 }
 
