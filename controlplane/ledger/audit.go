@@ -26,7 +26,7 @@ var (
 		"ON CONFLICT (tenant, entry) DO NOTHING")
 )
 
-// An auditStore keeps the entries of the audit log, and the versions of objects.
+// An auditStore keeps the entries of the audit log.
 type auditStore struct{ db *sqldb.DB }
 
 // AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.
@@ -37,21 +37,16 @@ func (l auditStore) AppendAudit(ctx context.Context, entries []adminapi.AuditEnt
 		var rows, views [][]any
 		for _, e := range sorted {
 			rows = append(rows, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address),
-				text(e.Action), text(e.Kind), text(e.Name), diffText(e.Diff), text(e.RequestID), e.Sequence,
+				text(e.Action), text(e.Kind), text(e.Name), sqldb.Whole(e.Diff), text(e.RequestID), e.Sequence,
 				text(e.Previous), text(e.Hash)})
 			for _, t := range e.Tenants {
 				views = append(views, []any{text(t.Tenant), text(e.ID), flag(t.Inside), flag(t.Partial), text(t.Action),
-					diffText(t.Diff)})
+					sqldb.Whole(t.Diff)})
 			}
 		}
 		return cmp.Or(l.db.PutRows(ctx, tx, intoAudit, rows), l.db.PutRows(ctx, tx, intoViews, views))
 	})
 	return doing(fmt.Sprintf("keeping %d entries of the audit log", len(entries)), err)
-}
-
-// diffText returns what of a difference a database can hold: all of it.
-func diffText(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
 // Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,

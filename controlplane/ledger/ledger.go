@@ -26,6 +26,7 @@ import (
 
 	"github.com/modelgate/modelgate/controlplane/ledger/migrations"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/versions"
 )
 
 // A Ledger is safe for concurrent use, and several of them, in processes of their own, may use one database. What it
@@ -36,6 +37,7 @@ type Ledger struct {
 	requestReader
 	usageReader
 	auditStore
+	versions.Store
 	outdated bool                  // until Maintain has brought the tables up to date; it alone uses it then
 	trouble  atomic.Pointer[error] // why it cannot be used; nil: it can, as far as is known
 	log      *zap.Logger
@@ -65,7 +67,7 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	folder := newFolder(db, log)
 	l := &Ledger{db: db, writer: writer{db: db, folder: folder}, requestReader: requestReader{db, folder},
 		usageReader: usageReader{db, folder},
-		auditStore:  auditStore{db}, log: log, unserved: newUnserved()}
+		auditStore:  auditStore{db}, Store: versions.Store{DB: db}, log: log, unserved: newUnserved()}
 	scheme, rest, _ := strings.Cut(dsn, "://")
 	var err error
 	switch scheme {

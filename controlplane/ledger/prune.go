@@ -13,6 +13,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/versions"
 	"github.com/modelgate/modelgate/internal/timing"
 )
 
@@ -72,7 +73,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 			return l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
 		}},
 		{"exchanges", func() (int64, error) { return l.pruneExchanges(ctx, exchanges.UnixMicro()) }},
-		{"versions of objects", func() (int64, error) { return l.pruneVersions(ctx, audit) }},
+		{"versions of objects", func() (int64, error) { return versions.Prune(ctx, l.db, audit) }},
 		{"the audit log", func() (int64, error) { return l.pruneAudit(ctx, audit) }},
 		{"aggregates", func() (int64, error) { return l.pruneAggregates(ctx, now, aggregates) }},
 		{"sums", func() (int64, error) { return l.pruneSums(ctx, now, aggregates) }},

@@ -90,6 +90,7 @@ var table = []rule{
 		"internal/blobstore", "internal/id"}, []string{"gocloud.dev/blob"}},
 	{"controlplane/ledger/migrations", []string{"controlplane/ledger/segstore", "controlplane/ledger/sqldb"}, nil},
 	{"controlplane/ledger/histogram", nil, nil},
+	{"controlplane/ledger/versions", []string{"api/admin", "controlplane/ledger/sqldb"}, nil},
 	{"controlplane/ledger/segment", []string{"internal/usage"}, []string{"github.com/parquet-go/parquet-go/..."}},
 	{"controlplane/redact", []string{"api/config/..."}, nil},
 	{"controlplane/audit", []string{"controlplane/audit/auditchain", "controlplane/authz", "controlplane/ledger",

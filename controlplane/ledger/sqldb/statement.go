@@ -175,6 +175,11 @@ func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }
 
+// Whole returns what of a string a database can hold: all of it.
+func Whole(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+}
+
 // Flag returns a bool as databases keep it.
 func Flag(b bool) int64 {
 	if b {

@@ -1,4 +1,5 @@
-package ledger
+// Package versions keeps the versions of configuration objects in the ledger's database.
+package versions
 
 import (
 	"context"
@@ -16,25 +17,31 @@ const versionColumns = "id, epoch, revision, at, actor, action, kind, name, diff
 
 var intoVersions = sqldb.NewInsert("versions", versionColumns, "ON CONFLICT (id) DO NOTHING")
 
+// A Store keeps versions in a database that has their table.
+type Store struct{ DB *sqldb.DB }
+
 // AppendVersions keeps versions of objects, each once: one whose id is known is ignored.
-func (l auditStore) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
+func (l Store) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
 	sorted := slices.SortedFunc(slices.Values(versions),
 		func(a, b adminapi.Version) int { return strings.Compare(a.ID, b.ID) })
-	err := l.db.Transact(ctx, func(tx *sql.Tx) error {
+	err := l.DB.Transact(ctx, func(tx *sql.Tx) error {
 		var rows [][]any
 		for _, v := range sorted {
-			rows = append(rows, []any{text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), text(v.Actor), text(v.Action),
-				v.Kind, v.Name, diffText(v.Diff), string(v.Document), flag(v.Created)})
+			rows = append(rows, []any{sqldb.Text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), sqldb.Text(v.Actor),
+				sqldb.Text(v.Action), v.Kind, v.Name, sqldb.Whole(v.Diff), string(v.Document), sqldb.Flag(v.Created)})
 		}
-		return l.db.PutRows(ctx, tx, intoVersions, rows)
+		return l.DB.PutRows(ctx, tx, intoVersions, rows)
 	})
-	return doing(fmt.Sprintf("keeping %d versions of objects", len(versions)), err)
+	if err != nil {
+		return fmt.Errorf("keeping %d versions of objects: %w", len(versions), err)
+	}
+	return nil
 }
 
 // Versions returns those of one object, newest first, at most limit, before a revision if that is not 0.
-func (l auditStore) Versions(ctx context.Context, epoch, kind, name string, before int64,
+func (l Store) Versions(ctx context.Context, epoch, kind, name string, before int64,
 	limit int) ([]adminapi.Version, error) {
-	s := l.db.Statement("SELECT ", versionColumns, " FROM versions")
+	s := l.DB.Statement("SELECT ", versionColumns, " FROM versions")
 	s.And("epoch", "=", epoch)
 	s.And("kind", "=", kind)
 	s.And("name", "=", name)
@@ -47,9 +54,9 @@ func (l auditStore) Versions(ctx context.Context, epoch, kind, name string, befo
 
 // VersionsSince returns two versions of every object that was changed after a revision: its oldest version after
 // it, and, if it is kept, the newest that is not after it. Only the latter have documents.
-func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
+func (l Store) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
 	err error) {
-	s := l.db.Statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
+	s := l.DB.Statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
 	s.And("epoch", "=", epoch)
 	s.And("revision", ">", revision)
 	s.Add(" ORDER BY revision, id")
@@ -64,7 +71,7 @@ func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision in
 			after = append(after, v)
 		}
 	}
-	s = l.db.Statement("SELECT ", versionColumns, " FROM versions v WHERE epoch = ")
+	s = l.DB.Statement("SELECT ", versionColumns, " FROM versions v WHERE epoch = ")
 	s.Add(s.Arg(epoch), " AND revision <= ", s.Arg(revision),
 		" AND EXISTS (SELECT 1 FROM versions w WHERE w.epoch = v.epoch AND w.kind = v.kind AND w.name = v.name"+
 			" AND w.revision > ", s.Arg(revision), ")",
@@ -74,21 +81,23 @@ func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision in
 	return at, after, err
 }
 
-func (l auditStore) versions(ctx context.Context, s *sqldb.Statement) (found []adminapi.Version, err error) {
-	found, err = sqldb.All(ctx, s, l.db.Read, func(v *adminapi.Version) []any {
-		return []any{&v.ID, &v.Epoch, &v.Revision, micros(&v.At), &v.Actor, &v.Action, &v.Kind, &v.Name, &v.Diff,
-			(*[]byte)(&v.Document), &v.Created}
+func (l Store) versions(ctx context.Context, s *sqldb.Statement) (found []adminapi.Version, err error) {
+	found, err = sqldb.All(ctx, s, l.DB.Read, func(v *adminapi.Version) []any {
+		return []any{&v.ID, &v.Epoch, &v.Revision, sqldb.Time{To: &v.At, Unit: time.Microsecond}, &v.Actor, &v.Action,
+			&v.Kind, &v.Name, &v.Diff, (*[]byte)(&v.Document), &v.Created}
 	})
 	for i := range found {
 		found[i].Deleted = found[i].Action == adminapi.Deleted
 	}
-	return found, doing("reading versions of objects", err)
+	if err != nil {
+		return nil, fmt.Errorf("reading versions of objects: %w", err)
+	}
+	return found, nil
 }
 
-// pruneVersions deletes versions from before a time, except the newest of each object: it is the object at that
-// time.
-func (l auditStore) pruneVersions(ctx context.Context, before time.Time) (int64, error) {
-	return l.db.DeleteAll(ctx, "versions", func(s *sqldb.Statement) {
+// Prune deletes versions from before a time, except the newest of each object: it is the object at that time.
+func Prune(ctx context.Context, db *sqldb.DB, before time.Time) (int64, error) {
+	return db.DeleteAll(ctx, "versions", func(s *sqldb.Statement) {
 		s.And("at", "<", before.UnixMicro())
 		s.Condition("EXISTS (SELECT 1 FROM versions w WHERE w.epoch = versions.epoch AND w.kind = versions.kind" +
 			" AND w.name = versions.name AND w.revision > versions.revision AND w.at < " + s.Arg(before.UnixMicro()) + ")")
