@@ -19,7 +19,8 @@ const (
 	byHourAndKey = 1
 	byDay        = 2
 	ofAll        = 3 // by hour, of all tenants together: by model and provider
-	levels       = 4
+	ofAllByDay   = 4
+	levels       = 5
 )
 
 const (
@@ -66,6 +67,8 @@ func (g group) at(level int) group {
 		g.start, g.key = day(time.Unix(g.start, 0)).Unix(), ""
 	case ofAll:
 		return group{level: level, start: g.start, model: g.model, provider: g.provider}
+	case ofAllByDay:
+		return group{level: level, start: day(time.Unix(g.start, 0)).Unix(), model: g.model, provider: g.provider}
 	}
 	return g
 }

@@ -111,6 +111,17 @@ func (l *Ledger) Merge(ctx context.Context) error {
 	return err
 }
 
+// Older makes the tables those of before the twenty-second migration.
+func (l *Ledger) Older(ctx context.Context) error {
+	for _, s := range []string{"DELETE FROM aggregates WHERE level = 4",
+		"DELETE FROM ledger_migrations WHERE version_id >= 22"} {
+		if _, err := l.db.Write.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // HoldSums keeps this ledger from adding records to the sums, until release is called.
 func (l *Ledger) HoldSums() (release func()) {
 	l.writer.folder.turn <- struct{}{}

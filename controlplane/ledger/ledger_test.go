@@ -321,7 +321,7 @@ func TestPruneKeepsSums(t *testing.T) {
 			{ID: "2", At: noon}}))
 		n, err := l.Prune(t.Context(), ledger.Retention{})
 		require.NoError(t, err)
-		require.Equal(t, int64(2100+1+4+6+1+3+3+2+6), n,
+		require.Equal(t, int64(2100+1+5+6+1+3+3+2+6), n,
 			"exchanges; aggregates and spending of the ancient one; an entry; attempts, and outcomes, of two minutes and an hour; two minutes; of a key and a user two hours and a day")
 		exchanges, aggregates, err := l.Sums(t.Context())
 		require.NoError(t, err)

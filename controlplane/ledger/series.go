@@ -97,10 +97,14 @@ func bucketWidth(r *params.Reader) time.Duration {
 	return width
 }
 
-// answer asks up to three times: for everything by bucket, for the groups, and for the largest groups by bucket.
+// answer asks up to three times: for everything by bucket, for the groups, and for the largest groups by bucket. Where
+// there are few groups, it asks once.
 func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
 	out := adminapi.Series{Start: q.from, End: q.to, WidthSeconds: int64(q.width / time.Second), By: q.by,
 		Groups: []adminapi.SeriesGroup{}}
+	if from := q.source(q.by); from.few(q.by) && q.groups > 0 {
+		return out, q.addAtOnce(ctx, from, &out)
+	}
 	all, buckets, err := q.buckets(ctx, q.source(""))
 	out.Totals, out.Buckets = all.totals(), buckets
 	if err != nil || q.by == "" || q.groups == 0 {
@@ -116,11 +120,49 @@ func (q *seriesQuery) buckets(ctx context.Context, from source) (all sums, list 
 		all.add(s)
 		byStart[start] = s
 	})
+	return all, q.list(byStart), err
+}
+
+// list returns all buckets, also those of nothing.
+func (q *seriesQuery) list(byStart map[int64]*sums) (list []adminapi.SummaryHour) {
 	for at := q.from; at.Before(q.to); at = at.Add(q.width) {
 		s := cmp.Or(byStart[at.Unix()], &sums{})
 		list = append(list, adminapi.SummaryHour{Start: at, Totals: s.totals()})
 	}
-	return all, list, err
+	return list
+}
+
+// addAtOnce adds everything to an answer that is read from a source of few groups.
+func (q *seriesQuery) addAtOnce(ctx context.Context, from source, out *adminapi.Series) error {
+	var all sums
+	byStart, groups, buckets := map[int64]*sums{}, map[string]*sums{}, map[string][]adminapi.SummaryHour{}
+	err := q.read(ctx, from, q.by, nil, "", func(start int64, name string, s *sums, _ int64) {
+		all.add(s)
+		addTo(byStart, start, s)
+		addTo(groups, name, s)
+		buckets[name] = append(buckets[name], adminapi.SummaryHour{Start: time.Unix(start, 0).UTC(), Totals: s.totals()})
+	})
+	out.Totals, out.Buckets = all.totals(), q.list(byStart)
+	names := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		return cmp.Or(slices.Compare(q.rank(groups[b]), q.rank(groups[a])), strings.Compare(a, b))
+	})
+	for i, name := range names[:min(len(names), q.groups)] {
+		g := adminapi.SeriesGroup{Name: name, Totals: groups[name].totals()}
+		if i < q.detailed {
+			g.Buckets = buckets[name]
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	out.GroupsLeftOut = int64(len(names) - len(out.Groups))
+	return err
+}
+
+// addTo adds sums to those of a place.
+func addTo[K comparable](all map[K]*sums, at K, s *sums) {
+	if all[at] == nil {
+		all[at] = &sums{}
+	}
+	all[at].add(s)
 }
 
 // addGroups adds the groups to an answer. What has no group, where sums do not tell of it, is what remains of all.
@@ -178,7 +220,10 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 		return err
 	}
 	group, bucket, grouped := from.group(by), from.bucket(q.width), "bucket, what ORDER BY bucket"
+	minus := func(x stretch) bool { return x.minus }
 	switch {
+	case order != "" && slices.ContainsFunc(from.stretches(q, false), minus): // of a group all may be taken away
+		bucket, grouped = "0", "what HAVING SUM(requests) <> 0 OR SUM(cost) <> 0"+order
 	case order != "":
 		bucket, grouped = "0", "what"+order
 	case by == "":
@@ -194,7 +239,7 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 		s.Condition(group + " IN (" + s.List(names) + ")")
 	}
 	if len(names) > 0 || len(q.equal) > 0 {
-		from.each(s, q)
+		from.each(s, q, order == "")
 	}
 	s.Add(" GROUP BY ", grouped)
 	return s.Each(ctx, q.reader.db.Read, func(rows *sql.Rows) error {

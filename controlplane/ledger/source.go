@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,14 +63,19 @@ func (q *seriesQuery) source(by string) source {
 		return ofLevel(byDay)
 	case tenant:
 		return ofLevel(byHour)
+	case daily:
+		return ofLevel(ofAllByDay)
 	}
 	return ofLevel(ofAll)
 }
 
 func ofLevel(level int64) source {
 	s := source{table: "aggregates", column: "level", one: level, at: "start", unit: 1, measures: ofColumns()}
-	if level == byHour {
+	switch level {
+	case byHour:
 		s.days = byDay
+	case ofAll:
+		s.days = ofAllByDay
 	}
 	return s
 }
@@ -115,19 +121,60 @@ func (s source) bucket(width time.Duration) string {
 	return fmt.Sprintf("%s / %d * %d", s.at, seconds*s.unit, seconds)
 }
 
-// rows adds the rows of the time of a query, as what follows FROM. If it has no buckets, whole days are read where
-// there are some.
-func (s source) rows(to *sqldb.Statement, q *seriesQuery, buckets bool) {
+// few reports whether the source has few groups: they and their buckets are read at once.
+func (s source) few(by string) bool {
+	return (by == "model" || by == "provider") && (s.table == "minutes" || s.table == "aggregates" && s.one >= ofAll)
+}
+
+// A stretch is a time of which the rows of one width are added, or taken away again.
+type stretch struct {
+	width       int64
+	from, until time.Time
+	minus       bool
+}
+
+// stretches are what together is the time of a query. If it has no buckets, whole days are read where there are some:
+// of a day of which most is wanted, the hours that are not are taken away. That needs all hours of the day.
+func (s source) stretches(q *seriesQuery, buckets bool) []stretch {
 	const day = 24 * time.Hour
-	first, last := q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
-	if s.days == 0 || buckets || !first.Before(last) {
+	begin, first, last := q.from.Truncate(day), q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
+	if s.days == 0 || buckets || first.After(last) {
+		return []stretch{{s.one, q.from, q.to, false}}
+	}
+	all := []stretch{{s.one, q.from, first, false}, {s.days, first, last, false}, {s.one, last, q.to, false}}
+	if q.from.Sub(begin) < first.Sub(q.from) && q.now.Sub(begin) < keepNamedHours-time.Hour {
+		all[0], all[1].from = stretch{s.one, begin, q.from, true}, begin
+	}
+	if end := last.Add(day); last.Before(q.to) && (end.Sub(q.to) < q.to.Sub(last) || q.to.After(q.now)) {
+		all[2], all[1].until = stretch{s.one, q.to, end, true}, end
+	}
+	return slices.DeleteFunc(all, func(x stretch) bool { return !x.from.Before(x.until) })
+}
+
+// rows adds the rows of the time of a query, as what follows FROM.
+func (s source) rows(to *sqldb.Statement, q *seriesQuery, buckets bool) {
+	all := s.stretches(q, buckets)
+	if len(all) == 1 {
 		to.Add(" FROM ", s.table)
-		to.Condition(s.between(to, s.one, q.from, q.to))
+		to.Condition(s.between(to, &all[0]))
 		return
 	}
-	to.Add(" FROM (SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, q.from, first))
-	to.Add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.days, first, last))
-	to.Add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, last, q.to), ") AS parts")
+	for i := range all {
+		to.Add(map[bool]string{true: " FROM (SELECT ", false: " UNION ALL SELECT "}[i == 0], s.names(), s.at)
+		for _, m := range s.measures {
+			to.Add(map[bool]string{false: ", ", true: ", -"}[all[i].minus], m.of, " AS ", m.of)
+		}
+		to.Add(" FROM ", s.table, " WHERE ", s.between(to, &all[i]))
+	}
+	to.Add(") AS parts")
+}
+
+// names are the columns by which the rows of the source are grouped and chosen, with commas behind them.
+func (s source) names() string {
+	if s.field != 0 {
+		return "name, "
+	}
+	return "organization, project, api_key, model, provider, "
 }
 
 // bound adds the conditions of a query.
@@ -149,27 +196,28 @@ func (s source) bound(to *sqldb.Statement, q *seriesQuery) {
 
 // each names the begin of every row, if the sums of some names are read. Their key has the name after the begin:
 // between two times, the rows of all names would be read.
-func (s source) each(to *sqldb.Statement, q *seriesQuery) {
+func (s source) each(to *sqldb.Statement, q *seriesQuery, buckets bool) {
 	if s.field == 0 {
 		return
 	}
+	all := s.stretches(q, buckets)
 	var starts []string
-	for at := q.from.Unix() / s.one * s.one; at < q.to.Unix(); at += s.one {
+	for at := all[0].from.Unix() / s.one * s.one; at < all[len(all)-1].until.Unix(); at += s.one {
 		starts = append(starts, strconv.FormatInt(at, 10))
 	}
 	to.Condition(s.at + " IN (" + strings.Join(starts, ", ") + ")")
 }
 
-// between is the condition of rows of one width that begin in a time.
-func (s source) between(to *sqldb.Statement, width int64, from, until time.Time) string {
+// between is the condition of the rows of a stretch.
+func (s source) between(to *sqldb.Statement, x *stretch) string {
 	text := ""
 	if s.field != 0 {
 		text = "field = " + to.Arg(s.field) + " AND "
 	}
 	if s.column != "" {
-		text += s.column + " = " + to.Arg(width) + " AND "
+		text += s.column + " = " + to.Arg(x.width) + " AND "
 	}
-	return text + s.at + " >= " + to.Arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.Arg(until.Unix()*s.unit)
+	return text + s.at + " >= " + to.Arg(x.from.Unix()*s.unit) + " AND " + s.at + " < " + to.Arg(x.until.Unix()*s.unit)
 }
 
 // projects is the condition that one of several projects takes. Each is a name, with its organization or without.

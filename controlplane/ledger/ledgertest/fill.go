@@ -193,6 +193,8 @@ func (f *filler) aggregates() {
 		" FROM aggregates WHERE level = 0 GROUP BY day, ", by)
 	f.exec(into, "SELECT 3, start, '', '', '', model, '', provider, '', 0, ", added(),
 		" FROM aggregates WHERE level = 0 GROUP BY start, model, provider")
+	f.exec(into, "SELECT 4, start / 86400 * 86400 AS day, '', '', '', model, '', provider, '', 0, ", added(),
+		" FROM aggregates WHERE level = 3 GROUP BY day, model, provider")
 }
 
 // sums writes the sums by minute, and those of keys and users.

@@ -26,7 +26,8 @@ func Up(ctx context.Context, db *sqldb.DB, measures, named []string) error {
 		}
 	}
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
-		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(sumTables(db, measures, named), segmentTables(db))}
+		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(sumTables(db, measures, named), segmentTables(db),
+			dailySums(measures))}
 	if db.Postgres {
 		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too
@@ -77,6 +78,20 @@ func segmentTables(db *sqldb.DB) *goose.Migration {
 		"CREATE TABLE ids (id TEXT NOT NULL PRIMARY KEY, at BIGINT NOT NULL)"+within,
 		"DROP TABLE unfolded", "DROP TABLE attempts", "DROP TABLE exchanges")
 	return migration(14, up, []string{"DROP TABLE ids", "DROP TABLE journal", "DROP TABLE segments"})
+}
+
+// dailySums is the twenty-second migration: sums by day, model and provider (level 4) of those by hour (level 3). It
+// is no file, because no file lists the measures. For each hour it reads the rows of some models.
+func dailySums(measures []string) *goose.Migration {
+	sums := make([]string, len(measures))
+	for i, m := range measures {
+		sums[i] = sqldb.Sum(m)
+	}
+	up := "INSERT INTO aggregates (level, start, organization, project, api_key, model, upstream_model, provider, operation, " +
+		"batch, " + strings.Join(measures, ", ") +
+		") SELECT 4, start / 86400 * 86400, '', '', '', model, '', provider, '', 0, " +
+		strings.Join(sums, ", ") + " FROM aggregates WHERE level = 3 GROUP BY start / 86400 * 86400, model, provider"
+	return migration(22, []string{up}, []string{"DELETE FROM aggregates WHERE level = 4"})
 }
 
 func migration(version int64, up, down []string) *goose.Migration {
