@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,8 +52,12 @@ func benchmarkPages(b *testing.B, dsn string, exchanges int) {
 	l, err = realledger.Open(b.Context(), dsn, zap.NewNop()) // counts the outcomes
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, l.Close()) })
+	begun := time.Now()
+	require.NoError(b, l.Tally(b.Context(), true)) // as it does in the background
+	b.Logf("%d exchanges were tallied in %s", exchanges, time.Since(begun).Round(time.Millisecond))
 	bench := newBenchOver(b, l)
 	bench.fillKeys(b)
+	bench.fillNames(b)
 	w := bench.owner(b)
 	key, model := ledgertest.Key(7), url.QueryEscape(ledgertest.Model(1))
 	b.Run("/requests, a poll of live rows", func(b *testing.B) { benchmarkPoll(b, w) })
@@ -70,7 +75,7 @@ func benchmarkPages(b *testing.B, dsn string, exchanges int) {
 	) {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
-				if p := w.get(path); p.status != http.StatusOK {
+				if p := w.get(path); p.status != http.StatusOK || strings.Contains(p.body, "There is no ") {
 					b.Fatal(p.status, text(p.body))
 				}
 			}
@@ -111,6 +116,24 @@ func requestPages(key, model string) []string {
 		month + "&provider=" + provider + "&user=nobody", month + "&refused_by=key", month + "&request_id=nothing",
 		month + "&organization=" + ledgertest.Organization(3) + "&min_duration_ms=100000",
 		"/requests/bench-77777",
+	}
+}
+
+// fillNames stores the organizations and providers of the exchanges: a page with a filter that names none asks for
+// nothing.
+func (b *bench) fillNames(tb testing.TB) {
+	tb.Helper()
+	put := func(path string, o configv1.Object) {
+		text, err := configv1.Marshal(o)
+		require.NoError(tb, err)
+		_, err = b.etcd.Put(context.Background(), "/modelgate/v1/"+path+"/"+o.GetName(), string(text))
+		require.NoError(tb, err)
+	}
+	for i := range ledgertest.Organizations {
+		put("organizations", &configv1.Organization{Name: ledgertest.Organization(i)})
+	}
+	for i := range ledgertest.Providers {
+		put("providers", &configv1.Provider{Name: ledgertest.Provider(i), Vendor: "openai"})
 	}
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/migrations"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
@@ -19,8 +21,8 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
 var dumped = [...]string{"segments", "ids", "aggregates", "spent", "audit", "audit_tenants", "provider_attempts",
-	"minutes", "sums", "versions", "outcomes", "journal", "incidents", "incident_transitions", "incident_notes",
-	"ledger_state"}
+	"minutes", "sums", "versions", "outcomes", "cache_sums", "tallies", "journal", "incidents",
+	"incident_transitions", "incident_notes", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.
@@ -114,6 +116,7 @@ type Loader struct {
 	tx      *sql.Tx
 	table   string
 	columns []string
+	added   []any // values of the last columns, which the dump lacks
 	rows    [][]any
 }
 
@@ -159,7 +162,10 @@ func (d *Loader) Table(name string, columns []string) error {
 			return fmt.Errorf("filling the table %s of the ledger: it has no column %q", name, c)
 		}
 	}
-	d.table, d.columns = name, columns
+	d.table, d.columns, d.added = name, columns, nil
+	if name == "segments" && !slices.Contains(columns, "tallied") { // of an older version
+		d.columns, d.added = append(slices.Clone(columns), "tallied"), []any{0}
+	}
 	return nil
 }
 
@@ -174,11 +180,11 @@ func (d *Loader) known(table string) (columns []string, err error) {
 
 // Row adds a row to the table.
 func (d *Loader) Row(values []any) error {
-	if len(values) != len(d.columns) {
-		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values),
+	row, large := slices.Concat(values, d.added), false
+	if len(row) != len(d.columns) {
+		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(row),
 			len(d.columns))
 	}
-	row, large := slices.Clone(values), false
 	d.rows = append(d.rows, row)
 	for i, column := range d.columns {
 		text, ok := row[i].(string)
@@ -215,7 +221,8 @@ func (d *Loader) Commit() error {
 	if err := d.flush(); err != nil {
 		return err
 	}
-	return doing("filling the ledger", d.tx.Commit())
+	_, err := d.tx.ExecContext(d.ctx, migrations.DailySums(columns())) // dumps of older versions have none
+	return doing("filling the ledger", cmp.Or(err, d.tx.Commit()))
 }
 
 // Abort leaves the ledger empty. After Commit it does nothing.

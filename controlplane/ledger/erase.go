@@ -9,6 +9,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 )
 
 // UserData counts what of a user there is. The user is not empty.
@@ -25,10 +26,13 @@ func (l requestReader) UserData(ctx context.Context, user string) (found adminap
 		err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) })
 		found.Bodies += n
 	}
-	if err == nil {
-		s := l.db.Statement("SELECT COUNT(*) FROM sums")
-		sumsOfUser(s, user)
-		err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&found.Sums) })
+	for _, s := range l.sumsOfUser("SELECT COUNT(*)", user) {
+		if err != nil {
+			break
+		}
+		n := int64(0)
+		err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) })
+		found.Sums += n
 	}
 	return found, doing("counting the data of a user", err)
 }
@@ -44,15 +48,20 @@ func (l requestReader) EraseUser(ctx context.Context, user string) (erased admin
 	if err != nil {
 		return erased, fmt.Errorf("erasing a user from exchanges: %w", err)
 	}
-	s := l.db.Statement("DELETE FROM sums")
-	sumsOfUser(s, user)
-	if erased.Sums, err = s.Exec(ctx, l.db.Write); err != nil {
-		return erased, fmt.Errorf("erasing the sums of a user: %w", err)
+	for _, s := range l.sumsOfUser("DELETE", user) {
+		n, err := s.Exec(ctx, l.db.Write)
+		if erased.Sums += n; err != nil {
+			return erased, fmt.Errorf("erasing the sums of a user: %w", err)
+		}
 	}
 	return erased, nil
 }
 
-func sumsOfUser(s *sqldb.Statement, user string) {
-	s.And("field", "=", sumsOfUsers)
-	s.And("name", "=", text(user))
+// sumsOfUser returns statements about the sums of a user.
+func (l requestReader) sumsOfUser(what, user string) []*sqldb.Statement {
+	sums, tallied := l.db.Statement(what, " FROM sums"), l.db.Statement(what, " FROM tallies")
+	sums.And("field", "=", sumsOfUsers)
+	sums.And("name", "=", text(user))
+	tallies.OfUser(tallied, text(user))
+	return []*sqldb.Statement{sums, tallied}
 }

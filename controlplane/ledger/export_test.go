@@ -114,12 +114,26 @@ func (l *Ledger) Merge(ctx context.Context) error {
 // Older makes the tables those of before the twenty-second migration.
 func (l *Ledger) Older(ctx context.Context) error {
 	for _, s := range []string{"DELETE FROM aggregates WHERE level = 4",
+		"DROP TABLE tallies", "ALTER TABLE segments DROP COLUMN tallied",
 		"DELETE FROM ledger_migrations WHERE version_id >= 22"} {
 		if _, err := l.db.Write.ExecContext(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Tallies returns of which times there are tallies, by their width.
+func (l *Ledger) Tallies(ctx context.Context) (starts map[int64][]int64, err error) {
+	starts = map[int64][]int64{}
+	err = l.db.Statement("SELECT DISTINCT width, start FROM tallies ORDER BY start").Each(ctx, l.db.Read,
+		func(rows *sql.Rows) error {
+			var width, start int64
+			err := rows.Scan(&width, &start)
+			starts[width] = append(starts[width], start)
+			return err
+		})
+	return starts, err
 }
 
 // HoldSums keeps this ledger from adding records to the sums, until release is called.

@@ -56,14 +56,3 @@ func TestGroupsOfAnyHours(t *testing.T) {
 		}
 	})
 }
-
-// TestSumsByDayOfALedgerThatHasNone opens one whose tables are older.
-func TestSumsByDayOfALedgerThatHasNone(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
-		l, s := open(t, dsn), newStream(30)
-		keep(t, l, s.records(300)...)
-		requireSums(t, l)
-		require.NoError(t, l.Older(t.Context()))
-		requireSums(t, open(t, dsn))
-	})
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 // read.
 type folder struct {
 	db    *sqldb.DB
-	store *segstore.Store // read by search, each and rewrite, which fold before
+	store *segstore.Store // read by search, each, rewrite and tallied, which fold before
 	log   *zap.Logger
 	turn  chan struct{} // who folds; it holds one
 
@@ -62,6 +63,17 @@ func (f *folder) each(ctx context.Context, q segment.Query, begin func(), do fun
 	}
 	return f.store.Each(ctx, q, begin, do)
 }
+
+// tallied calls [tallies.Store.Read].
+func (f *folder) tallied(ctx context.Context, q *tallies.Query, rest segment.Query, begin func(),
+	sum func(*tallies.Row), row func(*segment.Row)) error {
+	if err := f.folded(ctx); err != nil {
+		return err
+	}
+	return f.tallies().Read(ctx, q, rest, begin, sum, row)
+}
+
+func (f *folder) tallies() tallies.Store { return tallies.Store{DB: f.db, Segments: f.store} }
 
 // rewrite calls [segstore.Store.Rewrite].
 func (f *folder) rewrite(ctx context.Context, q segment.Query, change func(*segment.Row) (keep bool)) (int64, error) {

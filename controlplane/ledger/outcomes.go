@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
-	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 )
 
 const (
@@ -22,65 +20,25 @@ const (
 	maxBuckets = 10_000
 )
 
-// Classes of outcomes, in the order of their columns.
-const (
-	classServed = iota
-	classError
-	classRejected
-	classCancelled
-	classes
-)
-
-// classOf returns the class of an exchange.
-func classOf(refusedBy string, status int, outcome string) int {
-	switch {
-	case refusedBy != "":
-		return classRejected
-	case (adminapi.Exchange{Status: status, Outcome: outcome}).Failed():
-		return classError
-	case outcome == "rejected":
-		return classRejected
-	case outcome == "cancelled":
-		return classCancelled
-	}
-	return classServed
-}
-
-// An outcomeTime identifies a row of the table outcomes.
-type outcomeTime struct{ width, start int64 }
-
-const classColumns = "served, errors, rejected, cancelled"
-
-var intoOutcomes = sqldb.NewAdding("outcomes", "width, start", strings.Split(classColumns, ", "))
-
 // addOutcomes counts the requests of exchanges that are new.
 func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
-	counts := map[outcomeTime]*[classes]int64{}
+	counts := tallies.Counts{}
 	for i := range rows {
-		for _, width := range [...]int64{minutes, hours} {
-			at := outcomeTime{width, rows[i].at.Unix() / width * width}
-			if counts[at] == nil {
-				counts[at] = &[classes]int64{}
-			}
-			counts[at][classOf(rows[i].RefusedBy, int(rows[i].Status), rows[i].Outcome)] += rows[i].Requests
-		}
+		r := &rows[i]
+		class := tallies.ClassOf(r.RefusedBy, int(r.Status), r.Outcome)
+		counts.Add(minutes, r.at.Unix(), class, r.Requests)
+		counts.Add(hours, r.at.Unix(), class, r.Requests)
 	}
-	sorted := slices.SortedFunc(maps.Keys(counts), func(a, b outcomeTime) int {
-		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start))
-	})
-	_, err := f.db.Put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *sqldb.Values) {
-		v.Add(sorted[i].width, sorted[i].start)
-		v.AddAll(counts[sorted[i]][:])
-	})
-	return err
+	return counts.Put(ctx, f.db, tx)
 }
 
 // A count is a question of how many exchanges there are.
 type count struct {
 	segment.Query
-	width    int64 // of a bucket, in seconds
-	bare     bool  // all exchanges of the time are counted
-	from, to int64 // start and end as asked, before they are extended to buckets
+	width    int64          // of a bucket, in seconds
+	bare     bool           // all exchanges of the time are counted
+	tallied  *tallies.Query // answers it; nil: none does
+	from, to int64          // start and end as asked, before they are extended to buckets
 }
 
 // countOf reads the options of a count. It returns an error of OpenAI's if they are wrong.
@@ -115,22 +73,13 @@ func (l requestReader) countOf(o adminapi.ListOptions) (*count, error) {
 		return nil, openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d buckets.", maxBuckets)
 	}
-	return c, nil
-}
-
-// kept returns the statement that reads the counts that are kept with the exchanges.
-func (c *count) kept(s *sqldb.Statement) *sqldb.Statement {
-	s.Add(fmt.Sprintf("SELECT start / %d * %d, ", c.width, c.width), sum("served"), ", ", sum("errors"), ", ",
-		sum("rejected"), ", ", sum("cancelled"), " FROM outcomes")
-	stored := int64(minutes)
-	if c.width >= hours {
-		stored = hours
+	if c.tallied = tallies.OfFilters(filters); o.Query != "" {
+		c.tallied = nil
+	} else if c.tallied != nil {
+		c.tallied.From, c.tallied.To = time.UnixMicro(c.From), time.UnixMicro(c.To)
+		c.tallied.Width = time.Duration(c.width) * time.Second
 	}
-	s.And("width", "=", stored)
-	s.And("start", ">=", c.From/1e6)
-	s.And("start", "<", c.To/1e6)
-	s.Add(" GROUP BY 1 ORDER BY 1")
-	return s
+	return c, nil
 }
 
 // Outcomes counts the request log by time and class, as [adminapi.Client.Outcomes] says. Without filters it reads
@@ -150,30 +99,24 @@ func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (ad
 	if err := l.folded(ctx); err != nil {
 		return out, err
 	}
-	found, err := sqldb.All(ctx, c.kept(l.db.Statement()), l.db.Read, func(b *adminapi.OutcomeBucket) []any {
-		return []any{sqldb.Time{To: &b.Start, Unit: time.Second}, &b.Served, &b.Errors, &b.Rejected, &b.Cancelled}
-	})
-	out.Buckets = append(out.Buckets, found...)
+	out.Buckets, err = tallies.Outcomes(ctx, l.db, c.From/1e6, c.To/1e6, c.width)
 	return out, doing("counting the request log", err)
 }
 
-// counted counts the requests of exchanges.
+// counted counts the requests of exchanges, by the tallies where they know what is asked for.
 func (l requestReader) counted(ctx context.Context, c *count) ([]adminapi.OutcomeBucket, error) {
-	counts := map[int64]*[classes]int64{}
+	counts := tallies.Counts{}
 	c.Columns = []segment.Column{segment.StartedAt, segment.RefusedBy, segment.Status, segment.Outcome,
 		segment.Requests}
-	err := l.each(ctx, c.Query, func() { clear(counts) }, func(r *segment.Row) {
-		at := r.StartedAt / (c.width * 1e6) * c.width
-		if counts[at] == nil {
-			counts[at] = &[classes]int64{}
-		}
-		counts[at][classOf(r.RefusedBy, int(r.Status), r.Outcome)] += r.Requests
-	})
-	buckets := []adminapi.OutcomeBucket{}
-	for _, at := range slices.Sorted(maps.Keys(counts)) {
-		n := counts[at]
-		buckets = append(buckets, adminapi.OutcomeBucket{Start: time.Unix(at, 0).UTC(), Served: n[classServed],
-			Errors: n[classError], Rejected: n[classRejected], Cancelled: n[classCancelled]})
+	begin, row := func() { clear(counts) }, func(r *segment.Row) {
+		counts.Add(c.width, r.StartedAt/1e6, tallies.ClassOf(r.RefusedBy, int(r.Status), r.Outcome), r.Requests)
 	}
-	return buckets, err
+	var err error
+	if c.tallied != nil && c.tallied.Kept(l.db.Now()) {
+		sum := func(r *tallies.Row) { counts.Add(c.width, r.Start, r.Class, r.Requests) }
+		err = l.tallied(ctx, c.tallied, c.Query, begin, sum, row)
+	} else {
+		err = l.each(ctx, c.Query, begin, row)
+	}
+	return counts.Buckets(), err
 }

@@ -77,6 +77,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		{"the audit log", func() (int64, error) { return l.pruneAudit(ctx, audit) }},
 		{"aggregates", func() (int64, error) { return l.pruneAggregates(ctx, now, aggregates) }},
 		{"sums", func() (int64, error) { return l.pruneSums(ctx, now, aggregates) }},
+		{"tallies", func() (int64, error) { return l.writer.tallies().Prune(ctx, exchanges) }},
 		{"sums of caches", func() (int64, error) { return cachesums.Prune(ctx, l.db, aggregates) }},
 	} {
 		n, err := part.prune()
@@ -196,7 +197,10 @@ func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (
 	defer merging.Wait()
 	merging.Go(func() {
 		_ = timing.Every(ctx, mergeEvery, func() {
-			_, err := l.writer.store.Merge(ctx)
+			err := l.Tally(ctx, false)
+			if err == nil {
+				_, err = l.writer.store.Merge(ctx)
+			}
 			if err == nil {
 				_, err = l.writer.store.ToBlobs(ctx)
 			}
@@ -218,6 +222,18 @@ func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (
 			l.log.Info("pruned the ledger", zap.Int64("rows", n))
 		}
 	})
+}
+
+// Tally adds exchanges to the tallies if they are enough, or if they have waited for long enough, or all of them.
+func (l *Ledger) Tally(ctx context.Context, all bool) error {
+	err := l.writer.folded(ctx)
+	if err == nil {
+		err = l.db.Prepare(ctx, inserts()...)
+	}
+	if err == nil {
+		err = l.writer.tallies().Tally(ctx, all)
+	}
+	return doing("adding exchanges to the tallies", err)
 }
 
 // catchUp brings the tables up to date as soon as the database can be reached.

@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/cachesums"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -120,7 +121,7 @@ func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 // inserts are the statements of SQLite that are prepared.
 func inserts() []*sqldb.Insert {
 	return []*sqldb.Insert{intoIDs, intoAggregates, intoMinutes, intoSums, intoSpent,
-		intoProviders, intoOutcomes, cachesums.Insert()}
+		intoProviders, cachesums.Insert(), tallies.Insert(), tallies.InsertOutcomes()}
 }
 
 // A row is a record as it is kept.

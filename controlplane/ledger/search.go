@@ -176,7 +176,7 @@ func queryOf(o adminapi.ListOptions) (segment.Query, error) {
 		}
 	}
 	if keys := r.One("keys"); keys != "" {
-		add(segment.Equal(segment.Key, strings.Split(text(keys), ",")...))
+		add(segment.Equal(segment.Key, strings.Split(keys, ",")...))
 	}
 	if batch := text(r.One("batch")); batch != "" {
 		add(ofBatch(batch))

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -213,8 +214,8 @@ func (q *seriesQuery) ordered(from source) string {
 // groups. With names, only those groups are read.
 func (q *seriesQuery) read(ctx context.Context, from source, by string, names []string, order string,
 	f func(start int64, name string, s *sums, groups int64)) error {
-	if from.table == "exchanges" {
-		return q.readExchanges(ctx, by, names, order != "", f)
+	if from.table == "exchanges" || from.table == "tallies" {
+		return q.readExchanges(ctx, from, by, names, order != "", f)
 	}
 	if err := q.reader.folded(ctx); err != nil {
 		return err
@@ -256,8 +257,8 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 	})
 }
 
-// readExchanges is read, from exchanges.
-func (q *seriesQuery) readExchanges(ctx context.Context, by string, names []string, ordered bool,
+// readExchanges is read, from exchanges, or from tallies of users and the exchanges that are in none.
+func (q *seriesQuery) readExchanges(ctx context.Context, from source, by string, names []string, ordered bool,
 	f func(start int64, name string, s *sums, groups int64)) error {
 	found, width := map[seriesPlace]*sums{}, int64(q.width/time.Second)
 	query := segment.Query{From: q.from.UnixMicro(), To: q.to.UnixMicro(), Where: q.where(),
@@ -265,28 +266,29 @@ func (q *seriesQuery) readExchanges(ctx context.Context, by string, names []stri
 			segment.Model, segment.Provider, segment.Status, segment.Outcome, segment.Requests, segment.Cost,
 			segment.UsedColumn(usage.InputTokens), segment.UsedColumn(usage.CachedTokens),
 			segment.UsedColumn(usage.OutputTokens)}}
-	err := q.reader.each(ctx, query, func() { clear(found) }, func(r *segment.Row) {
-		at := seriesPlace{name: seriesGroup(r, by)}
+	add := func(start int64, name string, n *sums) {
+		at := seriesPlace{name: name}
 		if len(names) > 0 && !slices.Contains(names, at.name) {
 			return
 		}
 		if !ordered {
-			at.start = r.StartedAt / (width * 1e6) * width
+			at.start = start / width * width
 		}
-		s := found[at]
-		if s == nil {
-			s = &sums{}
-			found[at] = s
-		}
-		s[requests] += r.Requests
-		if (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed() {
-			s[failed] += r.Requests
-		}
-		s[cost] += r.Cost
-		for _, k := range []usage.Kind{usage.InputTokens, usage.CachedTokens, usage.OutputTokens} {
-			s[used+int(k)] += r.Used[k]
-		}
-	})
+		addTo(found, at, n)
+	}
+	begin, row := func() { clear(found) }, func(r *segment.Row) {
+		add(r.StartedAt/1e6, seriesGroup(r, by), exchangeSums(r))
+	}
+	var err error
+	if from.table == "tallies" {
+		err = q.reader.tallied(ctx, q.tallied(), query, begin, func(r *tallies.Row) {
+			if r.Class != tallies.Refused {
+				add(r.Start, r.Group(by), talliedSums(r))
+			}
+		}, row)
+	} else {
+		err = q.reader.each(ctx, query, begin, row)
+	}
 	if err != nil {
 		return err
 	}
@@ -304,6 +306,33 @@ func (q *seriesQuery) readExchanges(ctx context.Context, by string, names []stri
 		f(p.start, p.name, found[p], groups)
 	}
 	return nil
+}
+
+// exchangeSums returns what an exchange adds to the sums, without its latency.
+func exchangeSums(r *segment.Row) *sums {
+	s := &sums{requests: r.Requests, cost: r.Cost}
+	if (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed() {
+		s[failed] = r.Requests
+	}
+	for _, k := range []usage.Kind{usage.InputTokens, usage.CachedTokens, usage.OutputTokens} {
+		s[used+int(k)] = r.Used[k]
+	}
+	return s
+}
+
+// tallied is the query of the tallies of users.
+func (q *seriesQuery) tallied() *tallies.Query {
+	return &tallies.Query{Kind: tallies.OfUsers, Names: q.equal["user_id"], From: q.from, To: q.to, Width: q.width,
+		Where: map[string][]string{"model": q.equal["model"], "provider": q.equal["provider"]}, Status: -1}
+}
+
+func talliedSums(r *tallies.Row) *sums {
+	s := &sums{requests: r.Requests, cost: r.Cost, used + int(usage.InputTokens): r.Input,
+		used + int(usage.CachedTokens): r.Cached, used + int(usage.OutputTokens): r.Output}
+	if r.Class == tallies.Failed {
+		s[failed] = r.Requests
+	}
+	return s
 }
 
 // A seriesPlace is a bucket of a group.

@@ -53,6 +53,8 @@ func (q *seriesQuery) source(by string) source {
 		return ofSums(sumsOfUsers, daily)
 	case only("api_key") && summed:
 		return ofSums(sumsOfKeys, daily)
+	case q.equal["user_id"] != nil && daily && !is["api_key"] && !tenant:
+		return source{table: "tallies"}
 	case is["user_id"], !hourly && (tenant || is["api_key"] || !kept(keepMinutes-time.Hour)):
 		return ofExchanges()
 	case !hourly:
@@ -121,9 +123,9 @@ func (s source) bucket(width time.Duration) string {
 	return fmt.Sprintf("%s / %d * %d", s.at, seconds*s.unit, seconds)
 }
 
-// few reports whether the source has few groups: they and their buckets are read at once.
+// few reports whether the source has few groups, or is read as a whole: they and their buckets are read at once.
 func (s source) few(by string) bool {
-	return (by == "model" || by == "provider") && (s.table == "minutes" || s.table == "aggregates" && s.one >= ofAll)
+	return (by == "model" || by == "provider") && s.table != "sums" && (s.table != "aggregates" || s.one >= ofAll)
 }
 
 // A stretch is a time of which the rows of one width are added, or taken away again.

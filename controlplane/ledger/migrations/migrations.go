@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 )
 
 //go:embed *.sql
@@ -27,7 +28,7 @@ func Up(ctx context.Context, db *sqldb.DB, measures, named []string) error {
 	}
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
 		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(sumTables(db, measures, named), segmentTables(db),
-			dailySums(measures))}
+			dailySums(measures), talliesTable(db))}
 	if db.Postgres {
 		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too
@@ -80,18 +81,30 @@ func segmentTables(db *sqldb.DB) *goose.Migration {
 	return migration(14, up, []string{"DROP TABLE ids", "DROP TABLE journal", "DROP TABLE segments"})
 }
 
-// dailySums is the twenty-second migration: sums by day, model and provider (level 4) of those by hour (level 3). It
-// is no file, because no file lists the measures. For each hour it reads the rows of some models.
+// dailySums is the twenty-second migration. It is no file, because no file lists the measures.
 func dailySums(measures []string) *goose.Migration {
+	return migration(22, []string{DailySums(measures)}, []string{"DELETE FROM aggregates WHERE level = 4"})
+}
+
+// DailySums is the statement that makes sums by day, model and provider (level 4) of those by hour (level 3), if there
+// are none. For each hour it reads the rows of some models.
+func DailySums(measures []string) string {
 	sums := make([]string, len(measures))
 	for i, m := range measures {
 		sums[i] = sqldb.Sum(m)
 	}
-	up := "INSERT INTO aggregates (level, start, organization, project, api_key, model, upstream_model, provider, operation, " +
+	return "INSERT INTO aggregates (level, start, organization, project, api_key, model, upstream_model, provider, operation, " +
 		"batch, " + strings.Join(measures, ", ") +
 		") SELECT 4, start / 86400 * 86400, '', '', '', model, '', provider, '', 0, " +
-		strings.Join(sums, ", ") + " FROM aggregates WHERE level = 3 GROUP BY start / 86400 * 86400, model, provider"
-	return migration(22, []string{up}, []string{"DELETE FROM aggregates WHERE level = 4"})
+		strings.Join(sums, ", ") + " FROM aggregates WHERE level = 3 AND NOT EXISTS (SELECT 1 FROM aggregates WHERE level = 4)" +
+		" GROUP BY start / 86400 * 86400, model, provider"
+}
+
+// talliesTable is the twenty-third migration. The tallies are empty: the ledger fills them in the background, from the
+// segments that there are. It is no file, for the reason of the fourth.
+func talliesTable(db *sqldb.DB) *goose.Migration {
+	return migration(23, append(tallies.Tables(db.Postgres), segstore.Tallied(db.Postgres)...),
+		[]string{"ALTER TABLE segments DROP COLUMN tallied", "DROP TABLE tallies"})
 }
 
 func migration(version int64, up, down []string) *goose.Migration {

@@ -119,21 +119,26 @@ func (s *Store) ToBlobs(ctx context.Context) (made int, err error) {
 	}
 }
 
-// forBlob returns segments that are to become a blob, or nil. Their rows began on one day, or from it on.
+// forBlob returns segments that are to become a blob, or nil. Their rows began on one day, or from it on, and all of
+// them are tallied or none.
 func forBlob(all []listed, now time.Time) []listed {
-	waiting, rows := map[int64][]listed{}, map[int64]int{}
+	type kind struct {
+		day     int64
+		tallied bool
+	}
+	waiting, rows := map[kind][]listed{}, map[kind]int{}
 	for _, x := range all {
 		if x.blob != "" {
 			continue
 		}
-		day := x.summary.From / dayMicros
-		if rows[day]+x.summary.Rows > blobRows {
-			return waiting[day]
+		k := kind{x.summary.From / dayMicros, x.tallied}
+		if rows[k]+x.summary.Rows > blobRows {
+			return waiting[k]
 		}
-		waiting[day], rows[day] = append(waiting[day], x), rows[day]+x.summary.Rows
+		waiting[k], rows[k] = append(waiting[k], x), rows[k]+x.summary.Rows
 	}
-	for day, some := range waiting {
-		over := time.UnixMicro((day + 1) * dayMicros).Add(blobAfter)
+	for k, some := range waiting {
+		over := time.UnixMicro((k.day + 1) * dayMicros).Add(blobAfter)
 		if now.After(over) && now.Sub(some[len(some)-1].made()) > blobAfter {
 			return some
 		}

@@ -44,13 +44,17 @@ func (s *Store) Merge(ctx context.Context) (gone int, err error) {
 
 // mergeable returns segments that are to become one, or nil. Ids are in the order in which they were made.
 func mergeable(all []listed) []listed {
-	type kind struct{ day, size int64 }
+	type kind struct {
+		day, size int64
+		tallied   bool
+	}
 	waiting := map[kind][]listed{}
 	for _, x := range all {
 		if x.blob != "" || x.summary.Rows >= fullRows {
 			continue
 		}
-		k := kind{x.summary.From / dayMicros, int64(math.Log2(float64(max(x.summary.Rows, 64))) / math.Log2(fanIn))}
+		k := kind{x.summary.From / dayMicros, int64(math.Log2(float64(max(x.summary.Rows, 64))) / math.Log2(fanIn)),
+			x.tallied}
 		waiting[k] = append(waiting[k], x)
 		rows := 0
 		for _, x := range waiting[k] {

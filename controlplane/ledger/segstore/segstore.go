@@ -49,6 +49,16 @@ func Tables(postgres bool) []string {
 		" NOT NULL, blob TEXT NOT NULL)"} // the name of a blob, which has the rows instead of body; or empty
 }
 
+// Tallied are the statements that add the column tallied: whether the rows are in the tallies. In PostgreSQL it has no
+// default, so that a process of an older version, which does not know of tallies, adds no segment.
+func Tallied(postgres bool) []string {
+	add := []string{"ALTER TABLE segments ADD COLUMN tallied SMALLINT NOT NULL DEFAULT 0"}
+	if postgres {
+		add = append(add, "ALTER TABLE segments ALTER COLUMN tallied DROP DEFAULT")
+	}
+	return add
+}
+
 // A Store is safe for concurrent use.
 type Store struct {
 	db     *sqldb.DB
@@ -74,7 +84,7 @@ func (s *Store) Add(ctx context.Context, tx *sql.Tx, rows []segment.Row) error {
 	if err != nil {
 		return err
 	}
-	return s.put(ctx, tx, listed{id.Bare(), "", summary}, body)
+	return s.put(ctx, tx, listed{id: id.Bare(), summary: summary}, body)
 }
 
 func (s *Store) encode(rows []segment.Row) ([]byte, *segment.Summary, error) {
@@ -87,8 +97,9 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, x listed, body []byte) erro
 	if x.blob != "" {
 		body = []byte{}
 	}
-	q := s.db.Statement("INSERT INTO segments (id, summary, body, blob) VALUES (")
-	q.Add(q.Arg(x.id), ", ", q.Arg(x.summary.Append(nil)), ", ", q.Arg(body), ", ", q.Arg(x.blob), ")")
+	q := s.db.Statement("INSERT INTO segments (id, summary, body, blob, tallied) VALUES (")
+	q.Add(q.Arg(x.id), ", ", q.Arg(x.summary.Append(nil)), ", ", q.Arg(body), ", ", q.Arg(x.blob), ", ",
+		q.Arg(sqldb.Flag(x.tallied)), ")")
 	_, err := q.Exec(ctx, tx)
 	return err
 }
@@ -99,7 +110,8 @@ type rewritten struct {
 	blob bool // it goes to the blob store
 }
 
-// swap replaces segments by others. It returns false, and does nothing, if one of them is gone.
+// swap replaces segments by others, which are tallied if the first is: either all of them are, or none. It returns
+// false, and does nothing, if one of them is gone.
 func (s *Store) swap(ctx context.Context, old []listed, by ...rewritten) (done bool, err error) {
 	var fresh []listed
 	var bodies [][]byte
@@ -108,7 +120,7 @@ func (s *Store) swap(ctx context.Context, old []listed, by ...rewritten) (done b
 			continue
 		}
 		body, summary, err := s.encode(n.rows)
-		x := listed{id.Bare(), "", summary}
+		x := listed{id: id.Bare(), summary: summary, tallied: old[0].tallied}
 		if err == nil && n.blob {
 			x.blob, err = s.writeBlob(ctx, x.id, body, summary)
 		}
@@ -124,6 +136,7 @@ func (s *Store) swap(ctx context.Context, old []listed, by ...rewritten) (done b
 	err = s.db.Transact(ctx, func(tx *sql.Tx) error {
 		q := s.db.Statement("DELETE FROM segments")
 		q.Among("id", ids)
+		q.And("tallied", "=", sqldb.Flag(old[0].tallied))
 		n, err := q.Exec(ctx, tx)
 		if err == nil && n != int64(len(ids)) {
 			err = errGone
@@ -151,6 +164,7 @@ type listed struct {
 	id      string
 	blob    string // its name in the blob store; empty: the rows are in the database
 	summary *segment.Summary
+	tallied bool
 }
 
 // made returns when a segment was made.
@@ -169,10 +183,12 @@ func (s *Store) list(ctx context.Context) ([]listed, error) {
 
 func (s *Store) tryList(ctx context.Context) ([]listed, error) {
 	var ids, missing []string
-	err := s.db.Statement("SELECT id FROM segments ORDER BY id").Each(ctx, s.db.Read, func(rows *sql.Rows) error {
+	tallied := map[string]bool{}
+	err := s.db.Statement("SELECT id, tallied FROM segments ORDER BY id").Each(ctx, s.db.Read, func(rows *sql.Rows) error {
 		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
+		var is int64
+		err := rows.Scan(&id, &is)
+		ids, tallied[id] = append(ids, id), is != 0
 		return err
 	})
 	if err != nil {
@@ -200,6 +216,9 @@ func (s *Store) tryList(ctx context.Context) ([]listed, error) {
 	defer s.guard.Unlock()
 	s.known = found
 	all := slices.Collect(maps.Values(found))
+	for i := range all {
+		all[i].tallied = tallied[all[i].id]
+	}
 	slices.SortFunc(all, func(a, b listed) int { return strings.Compare(a.id, b.id) })
 	return all, nil
 }
@@ -262,17 +281,27 @@ func (s *Store) openRow(ctx context.Context, id string) (*segment.File, int, err
 }
 
 // view calls f with all segments, again if one is gone before it was read.
-func (s *Store) view(ctx context.Context, f func([]segment.Segment) error) (err error) {
+func (s *Store) view(ctx context.Context, f func([]segment.Segment) error) error {
+	return s.viewOf(ctx, func(listed) bool { return true }, f)
+}
+
+func (s *Store) segmentsOf(ctx context.Context, all []listed) []segment.Segment {
+	segments := make([]segment.Segment, len(all))
+	for i, x := range all {
+		segments[i] = segment.Segment{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x) }}
+	}
+	return segments
+}
+
+// viewOf calls f with some segments, again if one is gone before it was read.
+func (s *Store) viewOf(ctx context.Context, some func(listed) bool, f func([]segment.Segment) error) (err error) {
 	for range tries {
 		var all []listed
 		if all, err = s.list(ctx); err != nil {
 			return err
 		}
-		segments := make([]segment.Segment, len(all))
-		for i, x := range all {
-			segments[i] = segment.Segment{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x) }}
-		}
-		if err = f(segments); !errors.Is(err, errGone) {
+		all = slices.DeleteFunc(all, func(x listed) bool { return !some(x) })
+		if err = f(s.segmentsOf(ctx, all)); !errors.Is(err, errGone) {
 			return err
 		}
 	}
@@ -288,12 +317,37 @@ func (s *Store) Search(ctx context.Context, q segment.Query) (rows []segment.Row
 	return rows, err
 }
 
+// SearchEach does what Search does, with several queries of the segments that there are at one moment.
+func (s *Store) SearchEach(ctx context.Context, queries []segment.Query) (found [][]segment.Row, err error) {
+	err = s.view(ctx, func(all []segment.Segment) error {
+		found = nil
+		for _, q := range queries {
+			rows, err := segment.Search(all, q)
+			if err != nil {
+				return err
+			}
+			found = append(found, rows)
+		}
+		return nil
+	})
+	return found, err
+}
+
 // Scan calls begin, and then f with the rows that a query wants, those of a row group at once, newest first. If others
 // change the segments meanwhile, it begins again.
 func (s *Store) Scan(ctx context.Context, q segment.Query, begin func(), f func(*segment.Part) error) error {
 	return s.view(ctx, func(all []segment.Segment) error {
 		begin()
 		return segment.Scan(all, q, f)
+	})
+}
+
+// EachUntallied does what Each does, with the rows that are not in the tallies.
+func (s *Store) EachUntallied(ctx context.Context, q segment.Query, begin func(), f func(*segment.Row)) error {
+	untallied := func(x listed) bool { return !x.tallied }
+	return s.viewOf(ctx, untallied, func(all []segment.Segment) error {
+		begin()
+		return segment.Scan(all, q, func(p *segment.Part) error { return p.Each(q.Columns, f) })
 	})
 }
 
