@@ -193,17 +193,15 @@ func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]t
 	if len(keys) > 1000 {
 		return nil, errors.New("reading when keys were used: more than 1000 keys")
 	}
-	for _, key := range keys {
-		last, err := l.search(ctx, segment.Query{Where: segment.Equal(segment.Key, key), Limit: 1,
-			Columns: []segment.Column{segment.StartedAt}})
-		if err != nil {
-			return nil, fmt.Errorf("reading when keys were used: %w", err)
-		}
-		if len(last) > 0 {
-			found[key] = time.UnixMicro(last[0].StartedAt).UTC()
-		}
+	err := l.folded(ctx)
+	if err != nil || len(keys) == 0 {
+		return found, doing("reading when keys were used", err)
 	}
-	return found, nil
+	last, err := l.tallies().LastOfKeys(ctx, keys)
+	for key, at := range last {
+		found[key] = time.UnixMicro(at).UTC()
+	}
+	return found, doing("reading when keys were used", err)
 }
 
 // BatchCost returns what the answered requests of a batch have cost: of a key, and from its creation on, as the index
