@@ -116,7 +116,6 @@ type Loader struct {
 	tx      *sql.Tx
 	table   string
 	columns []string
-	added   []any // values of the last columns, which the dump lacks
 	rows    [][]any
 }
 
@@ -162,10 +161,7 @@ func (d *Loader) Table(name string, columns []string) error {
 			return fmt.Errorf("filling the table %s of the ledger: it has no column %q", name, c)
 		}
 	}
-	d.table, d.columns, d.added = name, columns, nil
-	if name == "segments" && !slices.Contains(columns, "tallied") { // of an older version
-		d.columns, d.added = append(slices.Clone(columns), "tallied"), []any{0}
-	}
+	d.table, d.columns = name, columns
 	return nil
 }
 
@@ -180,11 +176,11 @@ func (d *Loader) known(table string) (columns []string, err error) {
 
 // Row adds a row to the table.
 func (d *Loader) Row(values []any) error {
-	row, large := slices.Concat(values, d.added), false
-	if len(row) != len(d.columns) {
-		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(row),
+	if len(values) != len(d.columns) {
+		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values),
 			len(d.columns))
 	}
+	row, large := slices.Clone(values), false
 	d.rows = append(d.rows, row)
 	for i, column := range d.columns {
 		text, ok := row[i].(string)

@@ -103,7 +103,7 @@ func DailySums(measures []string) string {
 // talliesTable is the twenty-third migration. The tallies are empty: the ledger fills them in the background, from the
 // segments that there are. It is no file, for the reason of the fourth.
 func talliesTable(db *sqldb.DB) *goose.Migration {
-	return migration(23, append(tallies.Tables(db.Postgres), segstore.Tallied(db.Postgres)...),
+	return migration(23, append(tallies.Tables(db.Postgres), segstore.Tallied),
 		[]string{"ALTER TABLE segments DROP COLUMN tallied", "DROP TABLE tallies"})
 }
 

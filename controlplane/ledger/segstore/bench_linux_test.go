@@ -20,7 +20,7 @@ func BenchmarkAdd(b *testing.B) {
 			db := &sqldb.DB{Now: time.Now}
 			require.NoError(b, db.OpenSQLite(filepath.Join(b.TempDir(), "ledger.db")))
 			defer db.Close()
-			for _, statement := range append(segstore.Tables(false), segstore.Tallied(false)...) {
+			for _, statement := range append(segstore.Tables(false), segstore.Tallied) {
 				_, err := db.Write.ExecContext(b.Context(), statement)
 				require.NoError(b, err)
 			}

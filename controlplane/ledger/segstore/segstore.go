@@ -49,15 +49,8 @@ func Tables(postgres bool) []string {
 		" NOT NULL, blob TEXT NOT NULL)"} // the name of a blob, which has the rows instead of body; or empty
 }
 
-// Tallied are the statements that add the column tallied: whether the rows are in the tallies. In PostgreSQL it has no
-// default, so that a process of an older version, which does not know of tallies, adds no segment.
-func Tallied(postgres bool) []string {
-	add := []string{"ALTER TABLE segments ADD COLUMN tallied SMALLINT NOT NULL DEFAULT 0"}
-	if postgres {
-		add = append(add, "ALTER TABLE segments ALTER COLUMN tallied DROP DEFAULT")
-	}
-	return add
-}
+// Tallied is the statement that adds the column tallied: whether the rows are in the tallies.
+const Tallied = "ALTER TABLE segments ADD COLUMN tallied SMALLINT NOT NULL DEFAULT 0"
 
 // A Store is safe for concurrent use.
 type Store struct {

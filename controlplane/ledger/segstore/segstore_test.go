@@ -47,7 +47,7 @@ func onBoth(t *testing.T, test func(t *testing.T, open func() (*sqldb.DB, *segst
 				return db, s
 			}
 			first, _ := open()
-			for _, statement := range append(segstore.Tables(postgres), segstore.Tallied(postgres)...) {
+			for _, statement := range append(segstore.Tables(postgres), segstore.Tallied) {
 				_, err := first.Write.ExecContext(t.Context(), statement)
 				require.NoError(t, err)
 			}
