@@ -160,7 +160,9 @@ type Kind struct {
 	// Columns of its table, besides the name and the state.
 	Columns []*Column `protobuf:"bytes,8,rep,name=columns,proto3" json:"columns,omitempty"`
 	// Page of the dashboard that lists them. Default: /objects/ and the name of the kind.
-	Page          string `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
+	Page string `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
+	// Short name of its objects in Kubernetes. Empty: Kubernetes has none, because only the gateway writes them.
+	Short         string `protobuf:"bytes,10,opt,name=short,proto3" json:"short,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +260,13 @@ func (x *Kind) GetPage() string {
 	return ""
 }
 
+func (x *Kind) GetShort() string {
+	if x != nil {
+		return x.Short
+	}
+	return ""
+}
+
 // A Column of a table shows a field.
 type Column struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -351,7 +360,13 @@ type Field struct {
 	// Another field without which this one has no meaning.
 	Needs string `protobuf:"bytes,13,opt,name=needs,proto3" json:"needs,omitempty"`
 	// It says where a credential is sent, and the flags of the process bound that.
-	Destination   bool `protobuf:"varint,14,opt,name=destination,proto3" json:"destination,omitempty"`
+	Destination bool `protobuf:"varint,14,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Kind of the object that the text, or each text of a list, names.
+	Refers string `protobuf:"bytes,15,opt,name=refers,proto3" json:"refers,omitempty"`
+	// Objects of Kubernetes do not have it: the gateway sets it, or it is a secret in clear text.
+	ApiOnly bool `protobuf:"varint,16,opt,name=api_only,json=apiOnly,proto3" json:"api_only,omitempty"`
+	// Objects of Kubernetes may take it from a ConfigMap or a Secret.
+	FromElsewhere bool `protobuf:"varint,17,opt,name=from_elsewhere,json=fromElsewhere,proto3" json:"from_elsewhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,6 +514,27 @@ func (x *Field) GetDestination() bool {
 	return false
 }
 
+func (x *Field) GetRefers() string {
+	if x != nil {
+		return x.Refers
+	}
+	return ""
+}
+
+func (x *Field) GetApiOnly() bool {
+	if x != nil {
+		return x.ApiOnly
+	}
+	return false
+}
+
+func (x *Field) GetFromElsewhere() bool {
+	if x != nil {
+		return x.FromElsewhere
+	}
+	return false
+}
+
 type isField_Secrecy interface {
 	isField_Secrecy()
 }
@@ -633,7 +669,7 @@ var File_api_config_options_options_proto protoreflect.FileDescriptor
 
 const file_api_config_options_options_proto_rawDesc = "" +
 	"\n" +
-	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\x81\x02\n" +
+	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\x97\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x05place\x18\x01 \x01(\rR\x05place\x12\x16\n" +
 	"\x06plural\x18\x02 \x01(\tR\x06plural\x12\x18\n" +
@@ -644,11 +680,13 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	"writeScope\x12\x14\n" +
 	"\x05gives\x18\a \x01(\tR\x05gives\x12:\n" +
 	"\acolumns\x18\b \x03(\v2 .modelgate.config.options.ColumnR\acolumns\x12\x12\n" +
-	"\x04page\x18\t \x01(\tR\x04page\"L\n" +
+	"\x04page\x18\t \x01(\tR\x04page\x12\x14\n" +
+	"\x05short\x18\n" +
+	" \x01(\tR\x05short\"L\n" +
 	"\x06Column\x12\x16\n" +
 	"\x06header\x18\x01 \x01(\tR\x06header\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
-	"\x05empty\x18\x03 \x01(\tR\x05empty\"\x8c\x04\n" +
+	"\x05empty\x18\x03 \x01(\tR\x05empty\"\xe6\x04\n" +
 	"\x05Field\x12\x18\n" +
 	"\x06public\x18\x01 \x01(\tH\x00R\x06public\x12 \n" +
 	"\n" +
@@ -666,7 +704,10 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	"\bdistinct\x18\v \x01(\bR\bdistinct\x12\x1a\n" +
 	"\belements\x18\f \x01(\x04R\belements\x12\x14\n" +
 	"\x05needs\x18\r \x01(\tR\x05needs\x12 \n" +
-	"\vdestination\x18\x0e \x01(\bR\vdestinationB\t\n" +
+	"\vdestination\x18\x0e \x01(\bR\vdestination\x12\x16\n" +
+	"\x06refers\x18\x0f \x01(\tR\x06refers\x12\x19\n" +
+	"\bapi_only\x18\x10 \x01(\bR\aapiOnly\x12%\n" +
+	"\x0efrom_elsewhere\x18\x11 \x01(\bR\rfromElsewhereB\t\n" +
 	"\asecrecy\"A\n" +
 	"\x06Bounds\x12\x19\n" +
 	"\x05least\x18\x01 \x01(\x04H\x00R\x05least\x88\x01\x01\x12\x12\n" +

@@ -7698,7 +7698,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x0f\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x0f\n" +
 	"\bProvider\x12W\n" +
 	"\x04name\x18\x01 \x01(\tBC\xca\xf3\x18?(\x018\x03\n" +
 	"9a sealed credential can be opened only under its own nameR\x04name\x12\x88\x01\n" +
@@ -7741,23 +7741,23 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"'what requests may name at the same hostR\rsharedObjects\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xca\xf3\x18u\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x81\x01\xca\xf3\x18}\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
 	"\x06VENDOR\x12\x06vendorB\x14\n" +
 	"\bENDPOINT\x12\bendpointJ\n" +
-	"/providersB\x18\n" +
+	"/providersR\x06mgprovB\x18\n" +
 	"\x16_allow_unlisted_models\"\xd0\x01\n" +
 	"\vConcurrency\x12/\n" +
 	"\fmax_requests\x18\x01 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\vmaxRequests\x12-\n" +
 	"\vmax_pending\x18\x02 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\n" +
 	"maxPending\x12<\n" +
 	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\amaxWait:#\xd2\xf3\x18\x1f\n" +
-	"\x1dnumber of concurrent requests\"\xb1\x03\n" +
+	"\x1dnumber of concurrent requests\"\xc3\x03\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x03env\x18\x01 \x01(\tH\x00R\x03env\x12\x14\n" +
-	"\x04file\x18\x02 \x01(\tH\x00R\x04file\x12\x16\n" +
-	"\x05value\x18\x03 \x01(\tH\x00R\x05value\x12\x18\n" +
-	"\x06sealed\x18\x04 \x01(\tH\x00R\x06sealed\x128\n" +
+	"\x04file\x18\x02 \x01(\tH\x00R\x04file\x12\x1f\n" +
+	"\x05value\x18\x03 \x01(\tB\a\xca\xf3\x18\x03\x80\x01\x01H\x00R\x05value\x12!\n" +
+	"\x06sealed\x18\x04 \x01(\tB\a\xca\xf3\x18\x03\x80\x01\x01H\x00R\x06sealed\x128\n" +
 	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vault\x12K\n" +
 	"\x0esecret_manager\x18\x06 \x01(\v2\".modelgate.config.v1.ManagedSecretH\x00R\rsecretManager\x12T\n" +
 	"\x11workload_identity\x18\a \x01(\v2%.modelgate.config.v1.WorkloadIdentityH\x00R\x10workloadIdentity:`\xd2\xf3\x18\\\x12Za clear-text value is sealed and never shown; variables and files need the process's flagsB\b\n" +
@@ -7775,11 +7775,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"first_byte\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\tfirstByte\x125\n" +
 	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\x04idle: \xd2\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waits\"l\n" +
-	"\vUpstreamTLS\x12\x16\n" +
-	"\x02ca\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12\x1f\n" +
+	"\x1ahow long the gateway waits\"o\n" +
+	"\vUpstreamTLS\x12\x19\n" +
+	"\x02ca\x18\x01 \x01(\tB\t\xca\xf3\x18\x058\x14\x88\x01\x01R\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x9c\x05\n" +
+	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\xb1\x05\n" +
 	"\x05Model\x122\n" +
 	"\x04name\x18\x01 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x06\n" +
 	"\x14what clients call itR\x04name\x12V\n" +
@@ -7787,24 +7787,24 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05retry\x18\x03 \x01(\v2\x1a.modelgate.config.v1.RetryR\x05retry\x129\n" +
 	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x121\n" +
 	"\bowned_by\x18\x05 \x01(\tB\x16\xca\xf3\x18\x128\x02\n" +
-	"\x0eshown in listsR\aownedBy\x12O\n" +
+	"\x0eshown in listsR\aownedBy\x12R\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x14\xca\xf3\x18\x10\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x17\xca\xf3\x18\x13\x80\x01\x01\n" +
 	"\x0eshown in listsR\tcreatedAt\x12:\n" +
 	"\forganization\x18\a \x01(\tB\x16\xca\xf3\x18\x128\x04\n" +
 	"\x0ewho may use itR\forganization\x12>\n" +
 	"\aproject\x18\b \x01(\tB$\xca\xf3\x18 8\x04j\forganization\n" +
-	"\x0ewho may use itR\aproject\x12=\n" +
+	"\x0ewho may use itR\aproject\x12F\n" +
 	"\n" +
-	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:[\xca\xf3\x18W\b\x02\x12\x06models\x1a,Public names and the targets that serve them \x06B\x12\n" +
-	"\aTARGETS\x12\atargetsJ\a/models\"p\n" +
+	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedB\a\xca\xf3\x18\x03\x80\x01\x01R\tfineTuned:d\xca\xf3\x18`\b\x02\x12\x06models\x1a,Public names and the targets that serve them \x06B\x12\n" +
+	"\aTARGETS\x12\atargetsJ\a/modelsR\amgmodel\"p\n" +
 	"\tFineTuned\x12\x1a\n" +
 	"\x03job\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03job\x12'\n" +
 	"\n" +
 	"base_model\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\tbaseModel:\x1e\xd2\xf3\x18\x1a\n" +
-	"\x18where a model comes from\"\x86\x02\n" +
-	"\x06Target\x12c\n" +
-	"\bprovider\x18\x01 \x01(\tBG\xca\xf3\x18C(\x018\x03\n" +
+	"\x18where a model comes from\"\x90\x02\n" +
+	"\x06Target\x12m\n" +
+	"\bprovider\x18\x01 \x01(\tBQ\xca\xf3\x18M(\x018\x03z\bProvider\n" +
 	"=which provider is used; each receives only its own credentialR\bprovider\x128\n" +
 	"\x05model\x18\x02 \x01(\tB\"\xca\xf3\x18\x1e(\x018\x02\n" +
 	"\x18which model is requestedR\x05model\x12/\n" +
@@ -7816,33 +7816,33 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fmax_attempts\x18\x01 \x01(\rB\n" +
 	"\xca\xf3\x18\x06B\x04\b\x01\x10\x05R\vmaxAttempts\x12!\n" +
 	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes:a\xd2\xf3\x18]\n" +
-	"[how often requests are retried; every credential is removed before another provider is used\"\x93\t\n" +
+	"[how often requests are retried; every credential is removed before another provider is used\"\xc4\t\n" +
 	"\x03Key\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
-	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12\x1a\n" +
-	"\x04hash\x18\x03 \x01(\fB\x06\xca\xf3\x18\x028\x15R\x04hash\x12\x1a\n" +
-	"\x04hint\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x16R\x04hint\x12*\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12\x1d\n" +
+	"\x04hash\x18\x03 \x01(\fB\t\xca\xf3\x18\x058\x15\x80\x01\x01R\x04hash\x12\x1d\n" +
+	"\x04hint\x18\x04 \x01(\tB\t\xca\xf3\x18\x058\x16\x80\x01\x01R\x04hint\x12*\n" +
 	"\forganization\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12 \n" +
 	"\aproject\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x04R\aproject\x12#\n" +
 	"\x06models\x18\a \x03(\tB\v\xca\xf3\x18\a8\x02X\x01`\x80\x02R\x06models\x129\n" +
 	"\n" +
 	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
-	"\bdisabled\x18\t \x01(\bR\bdisabled\x129\n" +
+	"\bdisabled\x18\t \x01(\bR\bdisabled\x12B\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12)\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\a\xca\xf3\x18\x03\x80\x01\x01R\tcreatedAt\x12)\n" +
 	"\tendpoints\x18\v \x03(\tB\v\xca\xf3\x18\a8\vX\x01`\x80\x02R\tendpoints\x12)\n" +
 	"\taddresses\x18\f \x03(\tB\v\xca\xf3\x18\a8\fX\x01`\x80\x02R\taddresses\x12:\n" +
 	"\x06limits\x18\r \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x0e \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12B\n" +
-	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
-	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x123\n" +
-	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12\x14\n" +
-	"\x05owner\x18\x12 \x01(\tR\x05owner\x122\n" +
-	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureR\x04left\x1a;\n" +
+	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x12B\n" +
+	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyB\a\xca\xf3\x18\x03\x80\x01\x01R\aretired\x123\n" +
+	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12\x1d\n" +
+	"\x05owner\x18\x12 \x01(\tB\a\xca\xf3\x18\x03\x80\x01\x01R\x05owner\x12;\n" +
+	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureB\a\xca\xf3\x18\x03\x80\x01\x01R\x04left\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x81\x02\xca\xf3\x18\xc6\x01\b\x03\x12\x04keys\x1a\x13API keys of clients*\x04keysB\x15\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x88\x02\xca\xf3\x18\xcd\x01\b\x03\x12\x04keys\x1a\x13API keys of clients*\x04keysB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\f\n" +
 	"\x04HINT\x12\x04hintB\x1c\n" +
 	"\fORGANIZATION\x12\forganizationB\x12\n" +
@@ -7850,7 +7850,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06MODELS\x12\x06models\x1a\x03allB\x0e\n" +
 	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
-	"expires_at\x1a\x05neverJ\x05/keys\xd2\xf3\x182\n" +
+	"expires_at\x1a\x05neverJ\x05/keysR\x05mgkey\xd2\xf3\x182\n" +
 	"0what clients may use; its hash cannot be written\"~\n" +
 	"\tDeparture\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12*\n" +
@@ -7874,37 +7874,37 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12\x1a\n" +
 	"\x03usd\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x12R\x03usd:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xa0\x05\n" +
+	"\bhow much\"\xb0\x05\n" +
 	"\fOrganization\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
 	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
-	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
+	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x12B\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\a\xca\xf3\x18\x03\x80\x01\x01R\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
 	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12J\n" +
 	"\x0fkeys_of_leavers\x18\t \x01(\x0e2\".modelgate.config.v1.KeysOfLeaversR\rkeysOfLeavers\x12\x1c\n" +
 	"\tsuccessor\x18\n" +
-	" \x01(\tR\tsuccessor:\xa8\x01\xca\xf3\x18\x8e\x01\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets \x01B\x15\n" +
+	" \x01(\tR\tsuccessor:\xaf\x01\xca\xf3\x18\x95\x01\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets \x01B\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
 	"\x06LIMITS\x12\x06limitsB\x12\n" +
-	"\aBUDGETS\x12\abudgetsJ\x0e/organizations\xd2\xf3\x18\x11\n" +
-	"\x0fwhat keys share\"\x90\x04\n" +
+	"\aBUDGETS\x12\abudgetsJ\x0e/organizationsR\x05mgorg\xd2\xf3\x18\x11\n" +
+	"\x0fwhat keys share\"\xa1\x04\n" +
 	"\aProject\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
 	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
-	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
+	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x12B\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\a\xca\xf3\x18\x03\x80\x01\x01R\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
-	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:\x87\x01\xca\xf3\x18n\b\f\x12\bprojects\x1a\x16Parts of organizations \x02B\x15\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:\x8f\x01\xca\xf3\x18v\b\f\x12\bprojects\x1a\x16Parts of organizations \x02B\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
 	"\x06LIMITS\x12\x06limitsB\x12\n" +
-	"\aBUDGETS\x12\abudgetsJ\t/projects\xd2\xf3\x18\x11\n" +
+	"\aBUDGETS\x12\abudgetsJ\t/projectsR\x06mgproj\xd2\xf3\x18\x11\n" +
 	"\x0fwhat keys share\"\xac\x02\n" +
 	"\x06Bodies\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x1e\n" +
@@ -7937,15 +7937,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
 	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\x85\x03\n" +
+	"\bhow much\"\x8e\x03\n" +
 	"\tRateLimit\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
 	"\x06domain\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x10R\x06domain\x12\x80\x01\n" +
 	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB4\xca\xf3\x1802.needs at least one: without, it limits nothingR\vdescriptors\x12\x1a\n" +
-	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
+	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\xa1\x01\xca\xf3\x18\x8e\x01\b\r\x12\n" +
 	"ratelimits\x1a4Limits for combinations of key, user, model and more \tB\x10\n" +
 	"\x06DOMAIN\x12\x06domainB\x1d\n" +
-	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010J\f/rate-limits\xd2\xf3\x18\n" +
+	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010J\f/rate-limitsR\amglimit\xd2\xf3\x18\n" +
 	"\n" +
 	"\bhow much\"\x8b\x02\n" +
 	"\x13RateLimitDescriptor\x12\x10\n" +
@@ -7961,31 +7961,31 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12*\n" +
 	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xcd\b\n" +
+	"\bhow much\"\xea\b\n" +
 	"\aAccount\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x01\n" +
 	"\x06a nameR\x04name\x121\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x0e\xca\xf3\x18\n" +
 	"8\x02\n" +
 	"\x06a nameR\vdisplayName\x12i\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB:\xca\xf3\x1868\x01\"2only users who have all these rights can give themR\x04role\x12]\n" +
-	"\bpassword\x18\x04 \x01(\tBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bpassword\x12<\n" +
-	"\rpassword_hash\x18\x05 \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\fpasswordHash\x12]\n" +
-	"\bdisabled\x18\x06 \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bdisabled\x12Q\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB:\xca\xf3\x1868\x01\"2only users who have all these rights can give themR\x04role\x12`\n" +
+	"\bpassword\x18\x04 \x01(\tBD\xca\xf3\x18@\x80\x01\x01\";only users who have all rights of the account can change itR\bpassword\x12?\n" +
+	"\rpassword_hash\x18\x05 \x01(\tB\x1a\xca\xf3\x18\x16\x80\x01\x01\"\x11cannot be writtenR\fpasswordHash\x12]\n" +
+	"\bdisabled\x18\x06 \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bdisabled\x12T\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x16\xca\xf3\x18\x12\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x19\xca\xf3\x18\x15\x80\x01\x01\n" +
 	"\x10when it was madeR\tcreatedAt\x12b\n" +
 	"\vread_bodies\x18\b \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\n" +
 	"readBodies\x129\n" +
 	"\bidentity\x18\t \x01(\v2\x1d.modelgate.config.v1.IdentityR\bidentity\x12b\n" +
 	"\vbreak_glass\x18\n" +
 	" \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\n" +
-	"breakGlass\x12E\n" +
-	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12K\n" +
-	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipB\b\xca\xf3\x18\x04J\x02\x102R\vmemberships\x12/\n" +
-	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:g\xca\xf3\x18c\b\x12\x12\baccounts\x1a\x17People who sign in here*\x06adminsB\x15\n" +
+	"breakGlass\x12N\n" +
+	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningB\a\xca\xf3\x18\x03\x80\x01\x01R\fprovisioning\x12K\n" +
+	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipB\b\xca\xf3\x18\x04J\x02\x102R\vmemberships\x122\n" +
+	"\x06tenant\x18\r \x01(\tB\x1a\xca\xf3\x18\x16\x80\x01\x01\"\x11cannot be writtenR\x06tenant:o\xca\xf3\x18k\b\x12\x12\baccounts\x1a\x17People who sign in here*\x06adminsB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x12\n" +
-	"\x04ROLE\x12\x04role\x1a\x04noneJ\t/accounts\"\xb5\x02\n" +
+	"\x04ROLE\x12\x04role\x1a\x04noneJ\t/accountsR\x06mgacct\"\xb5\x02\n" +
 	"\fProvisioning\x12$\n" +
 	"\bprovider\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\bprovider\x12\x18\n" +
 	"\x02id\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x02id\x12%\n" +
@@ -8010,7 +8010,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bIdentity\x12 \n" +
 	"\x06issuer\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
 	"R\x06issuer\x12 \n" +
-	"\asubject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xde\t\n" +
+	"\asubject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xe8\t\n" +
 	"\x10IdentityProvider\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x121\n" +
@@ -8030,53 +8030,53 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fdefault_role\x18\n" +
 	" \x01(\x0e2\x19.modelgate.config.v1.RoleB:\xca\xf3\x1868\x01\"2only users who have all these rights can give themR\vdefaultRole\x12b\n" +
 	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationB-\xca\xf3\x18)R\a\b\xac\x02\x10\x80\xf5$\n" +
-	"\x1ehow long people stay signed inR\asession\x124\n" +
-	"\x02ca\x18\f \x01(\tB$\xca\xf3\x18 8\x14\x1a\x1cwho is trusted as the issuerR\x02ca\x12T\n" +
+	"\x1ehow long people stay signed inR\asession\x127\n" +
+	"\x02ca\x18\f \x01(\tB'\xca\xf3\x18#8\x14\x88\x01\x01\x1a\x1cwho is trusted as the issuerR\x02ca\x12T\n" +
 	"\x12replaces_passwords\x18\r \x01(\bB%\xca\xf3\x18!\n" +
 	"\x1fwho can sign in with a passwordR\x11replacesPasswords\x12@\n" +
 	"\bdisabled\x18\x0e \x01(\bB$\xca\xf3\x18 \n" +
 	"\x1ewhether the credential is usedR\bdisabled\x12C\n" +
 	"\x10provisioned_only\x18\x0f \x01(\bB\x18\xca\xf3\x18\x14\n" +
-	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect \x10*\x06admins\"\xfa\x01\n" +
+	"\x12who cannot sign inR\x0fprovisionedOnly:^\xca\xf3\x18Z\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect \x10*\x06adminsR\x05mgidp\"\xfa\x01\n" +
 	"\tGroupRole\x12\x1e\n" +
 	"\x05group\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\x05group\x127\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleB\b\xca\xf3\x18\x04(\x018\x01R\x04role\x12*\n" +
 	"\forganization\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
-	"\aproject\x18\x04 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\xd6\x03\n" +
+	"\aproject\x18\x04 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\xdd\x03\n" +
 	"\tRetention\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x12F\n" +
 	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xca\xf3\x18\vR\t\b\x80\xe9\x0f\x10\x80\xb0\xbd\x10R\brequests\x12T\n" +
 	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
 	"R\b\b\x90\x1c\x10\x80\xb0\xbd\x10R\x0frefusedRequests\x12B\n" +
 	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\xfa\xc6\x02\x10\x80\x86\xb0\x96\x01R\x05usage\x12B\n" +
-	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\x9a\x9e\x01\x10\x80\x86\xb0\x96\x01R\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
-	"retentions\x1a\x1eHow long the ledger keeps what2\x01*:\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x89\b\n" +
+	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\x9a\x9e\x01\x10\x80\x86\xb0\x96\x01R\x05audit:\x8b\x01\xca\xf3\x18;\b\x18\x12\n" +
+	"retentions\x1a\x1eHow long the ledger keeps what2\x01*:\x01*R\x05mgret\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\xb0\b\n" +
 	"\n" +
 	"AdminToken\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x04\n" +
 	"\x06its idR\x04name\x129\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x16\xca\xf3\x18\x128\x02\n" +
-	"\x0ewhat it is forR\vdisplayName\x12-\n" +
-	"\x04hash\x18\x03 \x01(\fB\x19\xca\xf3\x18\x158\x15\"\x11cannot be writtenR\x04hash\x121\n" +
-	"\x04hint\x18\x04 \x01(\tB\x1d\xca\xf3\x18\x198\x16\n" +
+	"\x0ewhat it is forR\vdisplayName\x120\n" +
+	"\x04hash\x18\x03 \x01(\fB\x1c\xca\xf3\x18\x188\x15\x80\x01\x01\"\x11cannot be writtenR\x04hash\x124\n" +
+	"\x04hint\x18\x04 \x01(\tB \xca\xf3\x18\x1c8\x16\x80\x01\x01\n" +
 	"\x15helps to recognise itR\x04hint\x12Q\n" +
 	"\x06scopes\x18\x05 \x03(\tB9\xca\xf3\x185X\x01`\x80\x02\".only users who have these scopes can give themR\x06scopes\x12z\n" +
 	"\n" +
-	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\texpiresAt\x12Q\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\texpiresAt\x12T\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x16\xca\xf3\x18\x12\n" +
-	"\x10when it was madeR\tcreatedAt\x12g\n" +
-	"\x11identity_provider\x18\b \x01(\tB:\xca\xf3\x186\"4goes with the scope scim, which only owners can giveR\x10identityProvider\x12e\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x19\xca\xf3\x18\x15\x80\x01\x01\n" +
+	"\x10when it was madeR\tcreatedAt\x12y\n" +
+	"\x11identity_provider\x18\b \x01(\tBL\xca\xf3\x18Hz\x10IdentityProvider\"4goes with the scope scim, which only owners can giveR\x10identityProvider\x12e\n" +
 	"\forganization\x18\t \x01(\tBA\xca\xf3\x18=8\x04\"9only users who have all scopes of the token can change itR\forganization\x12i\n" +
 	"\aproject\x18\n" +
-	" \x01(\tBO\xca\xf3\x18K8\x04j\forganization\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
-	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xab\x01\xca\xf3\x18\xa6\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API*\x06adminsB\x15\n" +
+	" \x01(\tBO\xca\xf3\x18K8\x04j\forganization\"9only users who have all scopes of the token can change itR\aproject\x120\n" +
+	"\x05owner\x18\v \x01(\tB\x1a\xca\xf3\x18\x16\x80\x01\x01\"\x11cannot be writtenR\x05owner:\xb4\x01\xca\xf3\x18\xaf\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API*\x06adminsB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\f\n" +
 	"\x04HINT\x12\x04hintB\x10\n" +
 	"\x06SCOPES\x12\x06scopesB\x0e\n" +
 	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
-	"expires_at\x1a\x05neverJ\a/tokens\"\xc1\x04\n" +
+	"expires_at\x1a\x05neverJ\a/tokensR\amgtoken\"\xc9\x04\n" +
 	"\fApprovalRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
@@ -8087,15 +8087,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
 	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12N\n" +
 	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
-	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person2\x01*:\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xe4\x05\n" +
+	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\xa0\x01\xca\xf3\x18F\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person2\x01*:\x01*R\x06mgappr\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xf7\x05\n" +
 	"\aGateway\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x125\n" +
 	"\aaddress\x18\x02 \x01(\tB\x1b\xca\xf3\x18\x17\n" +
 	"\x15where clients connectR\aaddress\x127\n" +
 	"\x04port\x18\x03 \x01(\rB#\xca\xf3\x18\x1fB\x06\b\x01\x10\xff\xff\x03\n" +
-	"\x15where clients connectR\x04port\x12\\\n" +
-	"\vcertificate\x18\x04 \x01(\tB:\xca\xf3\x1868\x03\n" +
+	"\x15where clients connectR\x04port\x12i\n" +
+	"\vcertificate\x18\x04 \x01(\tBG\xca\xf3\x18C8\x03z\vCertificate\n" +
 	"2which certificate is presented; Envoy has all keysR\vcertificate\x12x\n" +
 	"\ftrusted_hops\x18\x05 \x01(\rBU\xca\xf3\x18QB\x04\b\x00\x10 \n" +
 	"Iwhich client address is trusted; a key bound to addresses is still neededR\vtrustedHops\x12:\n" +
@@ -8105,7 +8105,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0fplain_http_port\x18\a \x01(\rB[\xca\xf3\x18WB\x06\b\x01\x10\xff\xff\x03\n" +
 	"Mit refuses requests; a client that sends its key there has already exposed itR\rplainHttpPort\x12F\n" +
 	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
-	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners \b\"\xad\x02\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:-\xca\xf3\x18)\b\x04\x12\bgateways\x1a\x13The HTTPS listeners \bR\x04mggw\"\xad\x02\n" +
 	"\x04Cors\x12[\n" +
 	"\aorigins\x18\x01 \x03(\tBA\xca\xf3\x18=2;must not be empty: without origins there is no need of corsR\aorigins\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +
@@ -8116,34 +8116,34 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x13requests_per_second\x18\x01 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\x11requestsPerSecond\x12\"\n" +
 	"\x05burst\x18\x02 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\x80\x89zR\x05burst\x12\x1a\n" +
 	"\bdisabled\x18\x03 \x01(\bR\bdisabled:\x0f\xd2\xf3\x18\v\n" +
-	"\thow often\"\xfb\x02\n" +
+	"\thow often\"\x86\x03\n" +
 	"\vCertificate\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
-	"\x1athe same as for a ProviderR\x04name\x12L\n" +
-	"\x05chain\x18\x02 \x01(\tB6\xca\xf3\x182\n" +
+	"\x1athe same as for a ProviderR\x04name\x12O\n" +
+	"\x05chain\x18\x02 \x01(\tB9\xca\xf3\x185\x88\x01\x01\n" +
 	"0it must match the key, which only Envoy receivesR\x05chain\x12H\n" +
 	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialB\x06\xca\xf3\x18\x02(\x01R\n" +
 	"privateKey\x12c\n" +
 	"\n" +
 	"chain_file\x18\x04 \x01(\tBD\xca\xf3\x18@\n" +
-	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners \x03\"\x95\x04\n" +
+	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:=\xca\xf3\x189\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners \x03R\x06mgcert\"\xa8\x04\n" +
 	"\x05Route\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x12K\n" +
 	"\vpath_prefix\x18\x02 \x01(\tB*\xca\xf3\x18&(\x018\x01\n" +
 	" which client paths are forwardedR\n" +
-	"pathPrefix\x12j\n" +
-	"\bprovider\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\x03\n" +
+	"pathPrefix\x12t\n" +
+	"\bprovider\x18\x03 \x01(\tBX\xca\xf3\x18T(\x018\x03z\bProvider\n" +
 	"Dwhich provider is used; its credential goes only to its own endpointR\bprovider\x12c\n" +
 	"\x0erewrite_prefix\x18\x04 \x01(\tB7\xca\xf3\x183\n" +
 	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12t\n" +
 	"\x0frequest_headers\x18\x05 \x03(\tBK\xca\xf3\x18GJ\x02\x10 \n" +
-	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:4\xca\xf3\x180\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged \aB\x11\n" +
-	"\x0f_rewrite_prefix\"\xc9\x01\n" +
+	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:=\xca\xf3\x189\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged \aR\amgrouteB\x11\n" +
+	"\x0f_rewrite_prefix\"\xd0\x01\n" +
 	"\aCatalog\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models \x05\xd2\xf3\x18\x14\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion:T\xca\xf3\x188\b\a\x12\bcatalogs\x1a!Capabilities and prices of models \x05R\x05mgcat\xd2\xf3\x18\x14\n" +
 	"\x12facts about models\"\xec\x03\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
@@ -8252,7 +8252,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vcache_write\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
 	"cacheWrite\x120\n" +
 	"\x10cache_write_hour\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fwhat is charged\"\xd4\x03\n" +
+	"\x0fwhat is charged\"\xdc\x03\n" +
 	"\n" +
 	"JobService\x12,\n" +
 	"\x04name\x18\x01 \x01(\tB\x18\xca\xf3\x18\x14(\x018\x05\n" +
@@ -8260,16 +8260,16 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aaddress\x18\x02 \x01(\tBA\xca\xf3\x18=(\x018\x01\x1a7who receives clients' files and the names of their keysR\aaddress\x12f\n" +
 	"\x06listen\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\x01\x1aDwho reaches the listener that trusts the named key without seeing itR\x06listen\x120\n" +
 	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\x12O\n" +
-	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:P\xca\xf3\x18L\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning \x11\"o\n" +
+	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:X\xca\xf3\x18T\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning \x11R\x06mgjobs\"o\n" +
 	"\x0fStoredResponses\x127\n" +
 	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention:#\xd2\xf3\x18\x1f\n" +
-	"\x1dhow long responses are stored\"\xb4\x01\n" +
-	"\tMutualTLS\x12*\n" +
-	"\vcertificate\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\vcertificate\x12\x0e\n" +
-	"\x02ca\x18\x02 \x01(\tR\x02ca\x12)\n" +
+	"\x1dhow long responses are stored\"\xca\x01\n" +
+	"\tMutualTLS\x127\n" +
+	"\vcertificate\x18\x01 \x01(\tB\x15\xca\xf3\x18\x11(\x018\x03z\vCertificateR\vcertificate\x12\x17\n" +
+	"\x02ca\x18\x02 \x01(\tB\a\xca\xf3\x18\x03\x88\x01\x01R\x02ca\x12)\n" +
 	"\vserver_name\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\bR\n" +
 	"serverName\x12\x17\n" +
-	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\xdd\x04\n" +
+	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\xe5\x04\n" +
 	"\aWebhook\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12I\n" +
@@ -8282,27 +8282,26 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x17which events it reportsR\x06events\x12|\n" +
 	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialBC\xca\xf3\x18?2=missing; make one with: echo whsec_$(openssl rand -base64 32)R\x06secret\x128\n" +
 	"\bdisabled\x18\a \x01(\bB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs \x12\"\xfb\x04\n" +
+	"\x16whether it reports anyR\bdisabled:J\xca\xf3\x18F\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs \x12R\x06mghook\"\xa2\x05\n" +
 	"\tAlertRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12K\n" +
 	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\b\xca\xf3\x18\x04(\x018\x01R\tcondition\x12!\n" +
 	"\tthreshold\x18\x03 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12*\n" +
 	"\forganization\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
-	"\aproject\x18\x05 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
-	"\x03key\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12\"\n" +
-	"\bprovider\x18\a \x01(\tB\x06\xca\xf3\x18\x028\x03R\bprovider\x12+\n" +
+	"\aproject\x18\x05 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x1d\n" +
+	"\x03key\x18\x06 \x01(\tB\v\xca\xf3\x18\a8\x04z\x03KeyR\x03key\x12,\n" +
+	"\bprovider\x18\a \x01(\tB\x10\xca\xf3\x18\f8\x03z\bProviderR\bprovider\x12+\n" +
 	"\x03for\x18\b \x01(\v2\x19.google.protobuf.DurationR\x03for\x12:\n" +
 	"\vclear_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"clearAfter\x12(\n" +
+	"clearAfter\x127\n" +
 	"\treceivers\x18\n" +
-	" \x03(\tB\n" +
-	"\xca\xf3\x18\x06J\x02\x10\x14X\x01R\treceivers\x12\x1a\n" +
+	" \x03(\tB\x19\xca\xf3\x18\x15J\x02\x10\x14X\x01z\rAlertReceiverR\treceivers\x12\x1a\n" +
 	"\bdisabled\x18\v \x01(\bR\bdisabled\x12\"\n" +
-	"\bseverity\x18\f \x01(\tB\x06\xca\xf3\x18\x028\x01R\bseverity:e\xca\xf3\x18.\b\x1a\x12\n" +
-	"alertrules\x1a\x1cConditions that are reported \x14\xd2\xf3\x18/\n" +
+	"\bseverity\x18\f \x01(\tB\x06\xca\xf3\x18\x028\x01R\bseverity:n\xca\xf3\x187\b\x1a\x12\n" +
+	"alertrules\x1a\x1cConditions that are reported \x14R\amgalert\xd2\xf3\x18/\n" +
 	"-what is told to whom; no message has a secretB\f\n" +
 	"\n" +
-	"_threshold\"\xa8\x03\n" +
+	"_threshold\"\xb0\x03\n" +
 	"\rAlertReceiver\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12;\n" +
@@ -8313,7 +8312,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12@\n" +
 	"\bdisabled\x18\x06 \x01(\bB$\xca\xf3\x18 \n" +
-	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent \x13\"|\n" +
+	"\x1ewhether the credential is usedR\bdisabled:7\xca\xf3\x183\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent \x13R\x06mgrecv\"|\n" +
 	"\fAlertWebhook\x12l\n" +
 	"\x03url\x18\x01 \x01(\tBZ\xca\xf3\x18V(\x018\tp\x01\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"J\n" +
 	"\n" +
@@ -8326,7 +8325,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB\"\xca\xf3\x18\x1ep\x01\x1a\x1awhether others can read itR\x03tls\x128\n" +
 	"\busername\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x188\x02\x1a\x14whose password it isR\busername\x12E\n" +
 	"\x04from\x18\x05 \x01(\tB1\xca\xf3\x18-(\x018\r\x1a'in whose name messages are sent with itR\x04from\x12A\n" +
-	"\x02to\x18\x06 \x03(\tB1\xca\xf3\x18-8\rX\x01\x1a'who gets messages that are sent with itR\x02to\"\xbb\x04\n" +
+	"\x02to\x18\x06 \x03(\tB1\xca\xf3\x18-8\rX\x01\x1a'who gets messages that are sent with itR\x02to\"\xc3\x04\n" +
 	"\tAuditSink\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12;\n" +
@@ -8338,14 +8337,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12M\n" +
 	"\bfrom_now\x18\a \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\afromNow\x12N\n" +
-	"\bdisabled\x18\b \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\bdisabled:5\xca\xf3\x181\b\x1c\x12\n" +
-	"auditsinks\x1a\x1bWhere the audit log is sent2\x01*:\x01*\"\x7f\n" +
+	"\bdisabled\x18\b \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\bdisabled:=\xca\xf3\x189\b\x1c\x12\n" +
+	"auditsinks\x1a\x1bWhere the audit log is sent2\x01*:\x01*R\x06mgsink\"\x7f\n" +
 	"\fAuditWebhook\x12o\n" +
-	"\x03url\x18\x01 \x01(\tB]\xca\xf3\x18Y(\x018\tp\x01\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb9\x01\n" +
+	"\x03url\x18\x01 \x01(\tB]\xca\xf3\x18Y(\x018\tp\x01\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xbc\x01\n" +
 	"\vAuditSyslog\x12>\n" +
 	"\aaddress\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x01\x1a\x1awho receives the audit logR\aaddress\x122\n" +
-	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x126\n" +
-	"\x02ca\x18\x03 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as the receiverR\x02ca\"d\n" +
+	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x129\n" +
+	"\x02ca\x18\x03 \x01(\tB)\xca\xf3\x18%8\x14\x88\x01\x01\x1a\x1ewho is trusted as the receiverR\x02ca\"d\n" +
 	"\tAuditOtlp\x12W\n" +
 	"\bendpoint\x18\x01 \x01(\tB;\xca\xf3\x187(\x018\tp\x01\x1a/where the credential and the audit log are sentR\bendpoint\"V\n" +
 	"\tAuditFile\x12I\n" +
@@ -8359,12 +8358,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\x02id\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x03R\acreated\x12!\n" +
 	"\bowned_by\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x02R\aownedBy:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fnames in a list\"\xa8\x04\n" +
+	"\x0fnames in a list\"\xb6\x04\n" +
 	"\tGuardrail\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
-	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
-	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12#\n" +
+	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x1d\n" +
+	"\x03key\x18\x04 \x01(\tB\v\xca\xf3\x18\a8\x04z\x03KeyR\x03key\x12#\n" +
 	"\x06models\x18\x05 \x03(\tB\v\xca\xf3\x18\a8\x02X\x01`\x80\x02R\x06models\x12D\n" +
 	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleB\x0e\xca\xf3\x18\n" +
 	"(\x01J\x04\b\x01\x102X\x01R\x05rules\x12\x1a\n" +
@@ -8372,9 +8371,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06window\x18\b \x01(\rB\v\xca\xf3\x18\aB\x05\b \x10\x80 R\x06window\x12\x1a\n" +
 	"\x04when\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when\x120\n" +
 	"\fcheck_window\x18\n" +
-	" \x01(\rB\r\xca\xf3\x18\tB\a\b\x80\x01\x10\x80\x80\x04R\vcheckWindow:\x8c\x01\xca\xf3\x18C\b\x0e\x12\n" +
-	"guardrails\x1a1What is masked or refused in requests and answers \v\xd2\xf3\x18A\n" +
-	"?what is masked or refused; a provider sees no more than without\"\xcd\x04\n" +
+	" \x01(\rB\r\xca\xf3\x18\tB\a\b\x80\x01\x10\x80\x80\x04R\vcheckWindow:\x95\x01\xca\xf3\x18L\b\x0e\x12\n" +
+	"guardrails\x1a1What is masked or refused in requests and answers \vR\amgguard\xd2\xf3\x18A\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xd6\x04\n" +
 	"\tGuardRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12:\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeB\x06\xca\xf3\x18\x02(\x01R\x04mode\x12.\n" +
@@ -8383,8 +8382,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
 	"\x05words\x18\x06 \x03(\tR\x05words\x12+\n" +
 	"\rallowed_tools\x18\a \x03(\tB\x06\xca\xf3\x18\x028\x02R\fallowedTools\x12%\n" +
-	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\x12 \n" +
-	"\achecker\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x03R\achecker\x12\x1e\n" +
+	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\x12)\n" +
+	"\achecker\x18\t \x01(\tB\x0f\xca\xf3\x18\v8\x03z\aCheckerR\achecker\x12\x1e\n" +
 	"\n" +
 	"categories\x18\n" +
 	" \x03(\tR\n" +
@@ -8392,48 +8391,48 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12!\n" +
 	"\fmax_messages\x18\r \x01(\rR\vmaxMessages\x12&\n" +
 	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure:E\xd2\xf3\x18A\n" +
-	"?what is masked or refused; a provider sees no more than without\"\xd5\x04\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xdf\x04\n" +
 	"\vTokenIssuer\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
 	"\x06issuer\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
 	"R\x06issuer\x12~\n" +
 	"\taudiences\x18\x03 \x03(\tB`\xca\xf3\x18\\2Sneeds at least one: otherwise tokens that are for other services would be good here8\x02X\x01`\x80\x02R\taudiences\x12!\n" +
 	"\bjwks_url\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\n" +
-	"R\ajwksUrl\x12\x16\n" +
-	"\x02ca\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12%\n" +
+	"R\ajwksUrl\x12\x19\n" +
+	"\x02ca\x18\x05 \x01(\tB\t\xca\xf3\x18\x058\x14\x88\x01\x01R\x02ca\x12%\n" +
 	"\n" +
 	"user_claim\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x02R\tuserClaim\x12L\n" +
 	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
 	"\bdisabled\x18\b \x01(\bR\bdisabled\x124\n" +
-	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys \x0e*\x06admins:\n" +
-	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xe5\x01\n" +
-	"\fTokenBinding\x12\x1a\n" +
-	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12E\n" +
+	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims:\x8a\x01\xca\xf3\x18O\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys \x0e*\x06admins:\n" +
+	"keys:writeR\x05mgjwt\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xea\x01\n" +
+	"\fTokenBinding\x12\x1f\n" +
+	"\x03key\x18\x01 \x01(\tB\r\xca\xf3\x18\t(\x018\x04z\x03KeyR\x03key\x12E\n" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xc4\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xdf\x03\n" +
 	"\x11CertificateIssuer\x12\x1c\n" +
-	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
-	"\agateway\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x03R\agateway\x12\x18\n" +
-	"\x02ca\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\x14R\x02ca\x12\x10\n" +
-	"\x03crl\x18\x04 \x01(\tR\x03crl\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12)\n" +
+	"\agateway\x18\x02 \x01(\tB\x0f\xca\xf3\x18\v8\x03z\aGatewayR\agateway\x12\x1b\n" +
+	"\x02ca\x18\x03 \x01(\tB\v\xca\xf3\x18\a(\x018\x14\x88\x01\x01R\x02ca\x12\x19\n" +
+	"\x03crl\x18\x04 \x01(\tB\a\xca\xf3\x18\x03\x88\x01\x01R\x03crl\x12\x1a\n" +
 	"\brequired\x18\x05 \x01(\bR\brequired\x12%\n" +
 	"\aproxies\x18\x06 \x03(\tB\v\xca\xf3\x18\a8\x0eJ\x03\x10\xc8\x01R\aproxies\x12R\n" +
 	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled:\x8f\x01\xca\xf3\x18T\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys \x0f*\x06admins:\n" +
-	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8f\x01\n" +
-	"\x12CertificateBinding\x12\x1a\n" +
-	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12$\n" +
-	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xae\x03\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled:\x95\x01\xca\xf3\x18Z\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys \x0f*\x06admins:\n" +
+	"keys:writeR\x04mgca\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x94\x01\n" +
+	"\x12CertificateBinding\x12\x1f\n" +
+	"\x03key\x18\x01 \x01(\tB\r\xca\xf3\x18\t(\x018\x04z\x03KeyR\x03key\x12$\n" +
+	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xba\x03\n" +
 	"\x06Policy\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
-	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
-	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12E\n" +
+	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x1d\n" +
+	"\x03key\x18\x04 \x01(\tB\v\xca\xf3\x18\a8\x04z\x03KeyR\x03key\x12E\n" +
 	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x0e\xca\xf3\x18\n" +
 	"(\x01J\x04\b\x01\x10dX\x01R\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xac\x01\xca\xf3\x18R\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models \fJ\t/policies\xd2\xf3\x18R\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xb3\x01\xca\xf3\x18Y\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models \fJ\t/policiesR\x05mgpol\xd2\xf3\x18R\n" +
 	"Pwhat is refused, and which model a request is for, of those that the key may use\"\x83\x02\n" +
 	"\n" +
 	"PolicyRule\x12\x1c\n" +
@@ -8443,15 +8442,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
 	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
 	"\tuse_model\x18\x06 \x01(\tR\buseModel:V\xd2\xf3\x18R\n" +
-	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xfb\a\n" +
+	"Pwhat is refused, and which model a request is for, of those that the key may use\"\x89\b\n" +
 	"\rResponseCache\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12h\n" +
 	"\forganization\x18\x02 \x01(\tBD\xca\xf3\x18@8\x04\n" +
 	"<whose answers are kept; they are shared within a tenant onlyR\forganization\x12F\n" +
 	"\aproject\x18\x03 \x01(\tB,\xca\xf3\x18(8\x04j\forganization\n" +
-	"\x16whose answers are keptR\aproject\x120\n" +
-	"\x03key\x18\x04 \x01(\tB\x1e\xca\xf3\x18\x1a8\x04\n" +
+	"\x16whose answers are keptR\aproject\x125\n" +
+	"\x03key\x18\x04 \x01(\tB#\xca\xf3\x18\x1f8\x04z\x03Key\n" +
 	"\x16whose answers are keptR\x03key\x12;\n" +
 	"\x06models\x18\x05 \x03(\tB#\xca\xf3\x18\x1f8\x02X\x01`\x80\x02\n" +
 	"\x16which answers are keptR\x06models\x12:\n" +
@@ -8473,7 +8472,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12A\n" +
 	"\x04pace\x18\x0e \x01(\rB-\xca\xf3\x18)B\x03\x10\xe8\a\n" +
-	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests \r\"\xa7\x03\n" +
+	"\"how fast a kept stream is replayedR\x04pace:K\xca\xf3\x18G\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests \rR\amgcache\"\xaa\x03\n" +
 	"\x0eSimilarAnswers\x12X\n" +
 	"\x03url\x18\x01 \x01(\tBF\xca\xf3\x18B(\x018\tp\x01\x1a:who receives the credential, and the last text of requestsR\x03url\x124\n" +
 	"\x05model\x18\x02 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x02\n" +
@@ -8485,8 +8484,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tthreshold\x18\x04 \x01(\x01B \xca\xf3\x18\x1c\n" +
 	"\x1awhich requests are similarR\tthreshold\x12U\n" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waitsR\atimeout\x126\n" +
-	"\x02ca\x18\x06 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as that serviceR\x02ca\"\xb3\x05\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x129\n" +
+	"\x02ca\x18\x06 \x01(\tB)\xca\xf3\x18%8\x14\x88\x01\x01\x1a\x1ewho is trusted as that serviceR\x02ca\"\xbf\x05\n" +
 	"\aChecker\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12n\n" +
@@ -8500,11 +8499,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06prompt\x18\x06 \x01(\tB\x13\xca\xf3\x18\x0f\n" +
 	"\rhow it judgesR\x06prompt\x12U\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waitsR\atimeout\x125\n" +
-	"\x02ca\x18\b \x01(\tB%\xca\xf3\x18!8\x14\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x128\n" +
+	"\x02ca\x18\b \x01(\tB(\xca\xf3\x18$8\x14\x88\x01\x01\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
 	"\blanguage\x18\t \x01(\tB\x13\xca\xf3\x18\x0f\n" +
-	"\rhow it judgesR\blanguage:=\xca\xf3\x189\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests \n" +
-	"*U\n" +
+	"\rhow it judgesR\blanguage:F\xca\xf3\x18B\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests \n" +
+	"R\amgcheck*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
