@@ -54,6 +54,7 @@ type caller struct {
 
 	tenant  string // see Acting
 	wait    string // seconds, or empty
+	takes   bool   // see TakingOver
 	pending func(who string)
 }
 
@@ -93,6 +94,13 @@ func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
 	waiting := *c.ObjectCalls.caller
 	waiting.wait, waiting.pending = strconv.Itoa(int(d/time.Second)), pending
 	return waiting.client()
+}
+
+// TakingOver returns a client whose changes may be of objects that something else declares, such as Kubernetes.
+func (c *Client) TakingOver() *Client {
+	taking := *c.ObjectCalls.caller
+	taking.takes = true
+	return taking.client()
 }
 
 // A Flag is a query parameter that is true.
@@ -157,11 +165,14 @@ func (c *caller) send(ctx context.Context, r request) (int, http.Header, []byte,
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("call the admin API: %w", err)
 	}
+	if r.query == nil {
+		r.query = url.Values{}
+	}
 	if r.waits && c.wait != "" {
-		if r.query == nil {
-			r.query = url.Values{}
-		}
 		r.query.Set("wait", c.wait)
+	}
+	if r.waits && c.takes {
+		r.query.Set("take_over", "true")
 	}
 	req.URL.RawQuery = r.query.Encode()
 	req.Header.Set("Authorization", "Bearer "+c.token)

@@ -1437,6 +1437,9 @@ type Status struct {
 
 	// Error Why the object, or its last change, has no effect.
 	Error string `json:"error,omitempty"`
+
+	// DeclaredBy What declares the object, such as kubernetes:NAMESPACE/NAME. Absent: the admin API or a file.
+	DeclaredBy string `json:"declared_by,omitempty"`
 }
 
 // Summary What happened in a time.

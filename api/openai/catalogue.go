@@ -343,6 +343,8 @@ var theAdminAPI = []Entry{
 		"Ask for the change again."},
 	{CodeBodiesUnavailable, []int{503}, ours, "The kept bodies cannot be read or deleted at the moment.",
 		"Repeat the request. An operator must check the blob store and the ledger."},
+	{CodeDeclaredElsewhere, []int{409}, clients, "The object is declared elsewhere, such as by an object of Kubernetes.",
+		"Change it there, or take it over with `take_over=true`."},
 	{CodeInUse, []int{409}, clients, "Other objects or keys refer to the object.",
 		"Change or delete those first. The message names them."},
 	{CodeInvalidAdminToken, []int{401}, clients, "The request has no admin token, or the token is wrong.",

@@ -29,6 +29,7 @@ const (
 	CodeContextLengthExceeded      Code = "context_length_exceeded"
 	CodeDecimalAboveMaxValue       Code = "decimal_above_max_value"
 	CodeDecimalBelowMinValue       Code = "decimal_below_min_value"
+	CodeDeclaredElsewhere          Code = "declared_elsewhere"
 	CodeDuplicateCustomID          Code = "duplicate_custom_id"
 	CodeDuplicateParameter         Code = "duplicate_parameter"
 	CodeEmptyArray                 Code = "empty_array"

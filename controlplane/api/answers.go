@@ -55,6 +55,9 @@ func (s *server) item(ctx context.Context, e configstore.Entry) adminapi.Item {
 		item.Object = redact.Object(p.Shown(e.Object))
 	}
 	item.Status.Error = s.queries.ObjectError(e)
+	if s.config.Owners != nil {
+		item.Status.DeclaredBy = s.config.Owners.Of(e.Kind, e.Name)
+	}
 	return item
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/owned"
 	"github.com/modelgate/modelgate/controlplane/queries"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -60,6 +61,9 @@ func New(c Config) http.Handler {
 // Queries returns what gathers the facts by which the API decides what needs attention, for others who decide by them.
 func Queries(c Config) *queries.Service { return c.queries(config.New(c.service())) }
 
+// Changes returns what changes the configuration, for others who do it by the same rules.
+func Changes(c Config) *config.Service { return config.New(c.service()) }
+
 // authorized checks the scope of a route, bounds the time of a request, and turns the store's errors into the
 // client's.
 func (s *server) authorized(r route) httpapi.HandlerFunc {
@@ -92,8 +96,15 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 			}
 			defer leave()
 		}
+		takes, err := boolOf(req, "take_over")
+		if err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(ledger.For(req.Context(), p.Queue()), r.timeout)
 		defer cancel()
+		if takes {
+			ctx = owned.TakingOver(ctx)
+		}
 		if r.needs != nil {
 			if err := r.needs(); err != nil {
 				return clientError(err)

@@ -24,6 +24,8 @@ import (
 // Config configures the API. Every field is required unless its comment says otherwise.
 type Config struct {
 	Store *configstore.Store
+	// Owners says by what objects are declared. Nil: by the admin API and files.
+	Owners *configstore.OwnerIndex
 	// Sealer seals credentials before they are stored.
 	Sealer *secret.Sealer
 	// Hasher hashes the keys and tokens that are made.

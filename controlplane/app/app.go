@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/audit/auditship"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/bodies"
+	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/incidents"
@@ -88,6 +89,8 @@ type ControlPlane struct {
 	people  *identity.Service
 	sinks   *auditship.Service
 	expire  func(context.Context) error // changes that wait for approval
+	owners  *configstore.OwnerIndex
+	changes *config.Service
 	admin   http.Handler
 }
 
@@ -101,6 +104,7 @@ func (c *ControlPlane) Start(p *parts.Parts) {
 	p.Serve("alerts", c.alerts.Run)
 	p.Serve("audit sinks", c.sinks.Run)
 	p.Serve("approvals", c.expire)
+	p.Serve("owners of objects", c.owners.Run)
 }
 
 // As returns a client of the admin API that acts as someone, in this process.
@@ -139,19 +143,21 @@ func New(o Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
-	config := adminConfig(o, store, server, people)
-	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
-	facts := api.Queries(config)
+	settings := adminConfig(o, store, server, people)
+	settings.Audit, settings.Sinks, settings.Bodies = audit, sinks, kept
+	settings.Owners = configstore.NewOwnerIndex(store)
+	facts := api.Queries(settings)
 	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: facts.Facts, Ledger: o.Ledger,
 		Incidents: incidents.NewStore(o.Ledger.Database()).List, Plane: server,
 		KeyName: facts.KeyName, Networks: o.AlertNetworks, Log: log.Named("alerts")})
 	if err != nil {
 		return nil, err
 	}
-	config.Alerts = watch
+	settings.Alerts = watch
 	return &ControlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
 		keeper: newKeeper(o, facts, server, log), people: people, sinks: sinks,
-		expire: api.Expire(config), admin: api.New(config)}, nil
+		expire: api.Expire(settings), admin: api.New(settings), owners: settings.Owners,
+		changes: api.Changes(settings)}, nil
 }
 
 // newKeeper returns what keeps incidents.

@@ -80,7 +80,7 @@ func (p *Plan) prune(ctx context.Context, how string) error {
 	for _, e := range p.before.Entries {
 		_, ok := exported(e)
 		switch {
-		case !ok, p.planned(e.Kind, e.Name):
+		case !ok, p.planned(e.Kind, e.Name), p.owned.Elsewhere(e.Kind, e.Name):
 		case e.Err != nil:
 			return configv1.Errors{unreadable(e)}
 		default:

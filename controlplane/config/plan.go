@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/owned"
 	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
@@ -39,7 +41,8 @@ type Plan struct {
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
 	following bool
 	demands   []configstore.Also // what must be so when it is carried out
-	Revision  int64              // of the configuration after it, once it is carried out
+	owned     *owned.Ownership
+	Revision  int64 // of the configuration after it, once it is carried out
 }
 
 // put plans to store an object as an operator wrote it.
@@ -97,6 +100,10 @@ func (p *Plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 	case p.before.Find(kind, object.GetName()) == nil:
 		change.Action = adminapi.Created
 	}
+	ref, there := configstore.Ref{Kind: kind.Name, Name: object.GetName()}, p.before.Find(kind, object.GetName()) != nil
+	if err := p.owned.MayWrite(ref, there, change.Action != adminapi.Unchanged); err != nil {
+		return err
+	}
 	if change.Action != adminapi.Unchanged {
 		diff, err := redact.Diff(stored, shown)
 		if err != nil {
@@ -123,6 +130,9 @@ func (p *Plan) remove(of Ref) error {
 		return fmt.Errorf("%s %s: %w", of.Kind.Name, of.Name, configstore.ErrNotFound)
 	}
 	if err := p.permission().mayTouch(of.Kind, of.Name, nil, entry.Object); err != nil {
+		return err
+	}
+	if err := p.owned.MayWrite(configstore.Ref{Kind: of.Kind.Name, Name: of.Name}, true, true); err != nil {
 		return err
 	}
 	removed := adminapi.Change{Kind: of.Kind.Name, Name: of.Name, Action: adminapi.Deleted}
@@ -259,6 +269,7 @@ func (p *Plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntr
 			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff,
 			RequestID: authz.RequestIDOf(ctx),
 		}
+		e.Actor = cmp.Or(p.owned.By(c.Kind, c.Name), e.Actor)
 		if i, ok := p.written[configstore.Ref{Kind: c.Kind, Name: c.Name}]; ok {
 			var err error
 			w := p.writes[i]

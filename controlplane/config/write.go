@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/owned"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/timing"
 )
@@ -44,10 +46,22 @@ type change struct {
 	approves *approvalRequest
 	// full means that etcd takes nothing but deletions: what follows from them in keys is left out.
 	full bool
+	// declared is what the change declares. Nil: it is one of the admin API or of a file.
+	declared map[configstore.Ref]owned.Declared
+	held     []clientv3.Cmp // what else must be so
 }
 
 // alone reports whether only the one object needs to be read. It is a key: there may be very many.
 func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
+
+// asks returns which owners the change needs to know.
+func (c change) asks() owned.Question {
+	q := owned.Question{Declared: c.declared, Approved: c.approves != nil}
+	if c.alone() {
+		q.Alone = &configstore.Ref{Kind: c.refs[0].Kind.Name, Name: c.refs[0].Name}
+	}
+	return q
+}
 
 // write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns. Those of an
 // organization take turns among themselves, so that nobody keeps operators from revoking a key. If a writer of
@@ -85,8 +99,13 @@ func (s *Service) try(ctx context.Context, c change, decide func(*Plan) error) (
 	if err != nil {
 		return nil, err
 	}
+	owners, err := owned.Read(reading, s.options.Store, c.asks())
+	if err != nil {
+		return nil, err
+	}
 	caller, _ := authz.PrincipalOf(ctx)
-	p := &Plan{service: s, caller: caller, before: before, full: c.full}
+	p := &Plan{service: s, caller: caller, before: before, full: c.full, owned: owners,
+		demands: []configstore.Also{{If: c.held}}}
 	if err := decide(p); err != nil {
 		return nil, err
 	}
@@ -109,8 +128,16 @@ func (s *Service) try(ctx context.Context, c change, decide func(*Plan) error) (
 	if err != nil {
 		return nil, err
 	}
+	marks, err := p.owned.Writes()
+	if err != nil {
+		return nil, err
+	}
+	p.demands = append(p.demands, marks)
 	if entries = append(entries, more...); len(entries) == 0 {
-		return p, nil
+		if len(marks.With) > 0 {
+			_, err = s.options.Store.Beside(reading, p.demands...)
+		}
+		return p, err
 	}
 	if c.approves != nil {
 		c.approves.sign(entries)

@@ -113,7 +113,8 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 	}
 	doing, compare := fmt.Sprintf("apply %d changes", len(changes)), append(since(base, changes), more.If...)
 	if total <= MaxBytes && whole <= maxRequest {
-		return s.commit(ctx, doing, compare, slices.Concat(more.Now, more.With, nest(ops), versions(changes...))...)
+		ops = slices.Concat(more.Now, nest(append(ops, more.With...)), versions(changes...))
+		return s.commit(ctx, doing, compare, ops...)
 	}
 	revision, err := s.stage(ctx, compare, more.Now, append(ops, more.With...))
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also
 // ErrConflict if what also demands is not so.
 func (s *Store) Beside(ctx context.Context, also ...Also) (int64, error) {
 	more := merge(also)
-	return s.commit(ctx, "write beside the configuration", more.If, slices.Concat(more.Now, more.With)...)
+	return s.commit(ctx, "write beside the configuration", more.If, nest(slices.Concat(more.Now, more.With))...)
 }
 
 // ReadBeside reads keys that are written beside objects.

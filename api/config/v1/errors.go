@@ -16,6 +16,8 @@ type FieldError struct {
 	Field string
 	// Message says what to change.
 	Message string
+	// Unresolved means that the field names an object that there is not.
+	Unresolved bool
 }
 
 // Error returns "file:line:column: Kind name: field: message", without the parts that are empty.

@@ -108,7 +108,8 @@ func validateReferences(objects []Object) Errors {
 	}
 	refer := func(from Object, field string, to Object) {
 		if !exists[Label(to)] {
-			errs.add(Label(from), field, "%s does not exist", Label(to))
+			errs = append(errs, FieldError{Object: Label(from), Field: field, Message: Label(to) + " does not exist",
+				Unresolved: true})
 		}
 	}
 	for _, o := range objects {

@@ -16,6 +16,8 @@ var ErrNotInForce = errors.New("the change is stored, but not yet active everywh
 type WaitFlags struct {
 	Timeout time.Duration `default:"10s" help:"How long to wait until the data plane uses the change (${default}; at most 60s). Exits with 3 if some of the data plane does not use it by then."`
 	NoWait  bool          `help:"Do not wait: return when the change is stored."`
+
+	TakeOver bool `help:"Also change objects that something else declares, such as Kubernetes. From then on they are not changed from there."`
 }
 
 // A pending is what of a change is not in force.
@@ -44,6 +46,9 @@ func (w *WaitFlags) Client(f AdminFlags) (*adminapi.Client, *pending, error) {
 	}
 	conn.HTTP.Timeout += p.timeout
 	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP).Acting(f.Tenant)
+	if w.TakeOver {
+		client = client.TakingOver()
+	}
 	return client.Waiting(p.timeout, func(who string) { p.who = who }), p, nil
 }
 
