@@ -31,6 +31,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/incidents"
+	"github.com/modelgate/modelgate/controlplane/kubernetes"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/queries"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
@@ -59,7 +60,8 @@ type Options struct {
 	AlertNetworks []netip.Prefix
 	Root          *secret.Root
 	AdminToken    secret.Value
-	TraceURL      string // of a trace, with {trace_id} in it; empty: not known
+	Kubernetes    *kubernetes.Source // whose objects declare configuration; nil: none
+	TraceURL      string             // of a trace, with {trace_id} in it; empty: not known
 	Ledger        *ledger.Ledger
 	Blobs         *blob.Bucket // of the job service; nil: what is archived there is not seen
 	Kept          *blob.Bucket // of bodies; nil: Blobs
@@ -105,10 +107,20 @@ func (c *ControlPlane) Start(p *parts.Parts) {
 	p.Serve("audit sinks", c.sinks.Run)
 	p.Serve("approvals", c.expire)
 	p.Serve("owners of objects", c.owners.Run)
+	if c.options.Kubernetes != nil {
+		p.Serve("objects of Kubernetes", c.kubernetes().Run)
+	}
 }
 
 // As returns a client of the admin API that acts as someone, in this process.
 func (c *ControlPlane) As(who authz.Principal) *adminapi.Client { return api.InProcess(c.admin, who) }
+
+// kubernetes returns what makes configuration of objects of Kubernetes.
+func (c *ControlPlane) kubernetes() *kubernetes.Controller {
+	return kubernetes.New(kubernetes.Options{Source: *c.options.Kubernetes, Etcd: c.options.Etcd, Store: c.store,
+		Changes: c.changes, Owners: c.owners, Await: c.Await, ObjectError: c.ObjectError, Ready: c.Ready,
+		Log: c.options.Log.Named("kubernetes")})
+}
 
 // New returns a control plane that is not started.
 func New(o Options) (*ControlPlane, error) {

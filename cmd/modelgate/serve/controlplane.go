@@ -53,6 +53,7 @@ type ControlplaneCmd struct {
 	traceFlags      `embed:""`
 	credentialFlags `embed:""`
 	shutdownFlags   `embed:""`
+	kubernetesFlags `embed:""`
 
 	Etcd   cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
 	Upkeep upkeepFlags       `embed:"" prefix:"etcd-"`
@@ -90,6 +91,10 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.En
 	if err != nil {
 		return err
 	}
+	objectsOf, err := c.source()
+	if err != nil {
+		return err
+	}
 	playground, err := c.playground(log)
 	if err != nil {
 		return err
@@ -100,7 +105,8 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.En
 	}
 	o := &app.Options{
 		Etcd: etcd, XDS: xds, Credentials: secure, ClientNames: c.clientNames(), SystemCA: c.SystemCA, Log: log,
-		Allowed: mayName, AlertNetworks: c.AlertNetwork, TraceURL: c.TraceURL, Managers: c.managers(log),
+		Allowed: mayName, Kubernetes: objectsOf, AlertNetworks: c.AlertNetwork, TraceURL: c.TraceURL,
+		Managers: c.managers(log),
 	}
 	plane, room, err := c.plane(ctx, p, o, calls)
 	if err != nil {

@@ -38,6 +38,7 @@ type RunCmd struct {
 	Alerts      alertFlags      `embed:""`
 	Trace       traceFlags      `embed:""`
 	Held        heldFlags       `embed:""`
+	Objects     kubernetesFlags `embed:""`
 }
 
 // Run runs the gateway until ctx ends.
@@ -71,6 +72,9 @@ func (c *RunCmd) options(log *zap.Logger) (o allinone.Options, err error) {
 		return o, err
 	}
 	if o.ControlPlane.Vault, err = c.Credentials.Vault.follower(log); err != nil {
+		return o, err
+	}
+	if o.ControlPlane.Kubernetes, err = c.Objects.source(); err != nil {
 		return o, err
 	}
 	if o.Listen, err = gatewayAddress(c.Listen); err != nil {

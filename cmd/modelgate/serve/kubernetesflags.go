@@ -1,0 +1,39 @@
+package serve
+
+import (
+	"slices"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/controlplane/kubernetes"
+)
+
+// kubernetesFlags say whether objects of Kubernetes declare the configuration, and which.
+type kubernetesFlags struct {
+	Kubernetes          bool     `help:"Take configuration from objects of Kubernetes (modelgate.dev), besides files and the admin API."`
+	KubernetesConfig    string   `placeholder:"FILE" help:"kubeconfig of the API server. Default: that of the cluster in whose pod the process is."`
+	KubernetesNamespace string   `placeholder:"NAMESPACE" help:"Namespace whose objects are the platform's: they may be of any kind, for everybody. Default: that of the pod."`
+	KubernetesWatch     []string `sep:"none" placeholder:"NAMESPACE" help:"Watch only this namespace and others that are given. Default: all namespaces. May be given more than once."`
+}
+
+// source returns where objects are read, or nil.
+func (f kubernetesFlags) source() (*kubernetes.Source, error) {
+	if !f.Kubernetes {
+		if f.KubernetesConfig != "" || f.KubernetesNamespace != "" || len(f.KubernetesWatch) > 0 {
+			return nil, admincli.Misused("--kubernetes-config, --kubernetes-namespace and --kubernetes-watch need --kubernetes")
+		}
+		return nil, nil
+	}
+	s := &kubernetes.Source{Platform: f.KubernetesNamespace, Namespaces: f.KubernetesWatch}
+	if s.Platform == "" {
+		s.Platform = kubernetes.OwnNamespace()
+	}
+	if s.Platform == "" {
+		return nil, admincli.Misused("--kubernetes needs --kubernetes-namespace outside of a pod")
+	}
+	if len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, s.Platform) {
+		s.Namespaces = append(s.Namespaces, s.Platform)
+	}
+	var err error
+	s.Client, err = kubernetes.NewClient(f.KubernetesConfig)
+	return s, err
+}
