@@ -26,6 +26,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/strvals"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -89,6 +90,12 @@ networkPolicy: {mesh: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata
 controlplane: {readArchive: true, providerSecrets: [openai]}
 jobsvc: {archive: {after: 1h, keep: 720h}, storedResponses: {enabled: true, retention: 7200s}, blobs: {url: "s3://jobs?region=eu-central-1", credentialsSecret: bucket}}
 networkPolicy: {blobs: {ports: [9000], peers: [{podSelector: {matchLabels: {app: minio}}}]}}
+`,
+	"objects of Kubernetes": `
+kubernetes: {enabled: true, secretNamespaces: [team-a]}
+`,
+	"objects of some namespaces": `
+kubernetes: {enabled: true, definitions: false, namespaces: [team-a, team-b]}
 `,
 	"what may be left out, left out": `
 jobsvc: {enabled: false}
@@ -214,7 +221,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, certmanagerv1.AddToScheme,
-		monitoringv1.AddToScheme, gatewayv1.Install} {
+		monitoringv1.AddToScheme, gatewayv1.Install, apiextensionsv1.AddToScheme} {
 		require.NoError(t, add(s))
 	}
 	return s

@@ -13,6 +13,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,9 +40,16 @@ func TestObjectsAreOfTheRelease(t *testing.T) {
 			require.NoError(t, err)
 			kind := o.typed.GetObjectKind().GroupVersionKind().Kind
 			at := o.template + " " + kind + "/" + m.GetName()
-			require.Equal(t, namespace, m.GetNamespace(), at)
-			require.False(t, seen[kind+m.GetName()], "%s is there twice", at)
-			seen[kind+m.GetName()] = true
+			switch o.typed.(type) {
+			case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *apiextensionsv1.CustomResourceDefinition:
+				require.Empty(t, m.GetNamespace(), at)
+			case *rbacv1.RoleBinding: // also in namespaces of tenants
+			default:
+				require.Equal(t, namespace, m.GetNamespace(), at)
+			}
+			own := kind + m.GetNamespace() + "/" + m.GetName()
+			require.False(t, seen[own], "%s is there twice", at)
+			seen[own] = true
 			require.Equal(t, releaseName, m.GetLabels()["app.kubernetes.io/instance"], at)
 			require.Equal(t, "Helm", m.GetLabels()["app.kubernetes.io/managed-by"], at)
 			require.NotEmpty(t, m.GetLabels()["app.kubernetes.io/component"], at)

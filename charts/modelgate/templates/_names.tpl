@@ -85,7 +85,7 @@ imagePullPolicy: {{ (index . 1).pullPolicy }}
 {{- end -}}
 {{- end -}}
 
-{{/* A ServiceAccount whose token is mounted nowhere: nothing here talks to the Kubernetes API. */}}
+{{/* A ServiceAccount whose token is mounted only in pods that say so: the control plane of kubernetes.enabled. */}}
 {{- define "modelgate.serviceAccountObject" -}}
 {{- $root := index . 0 -}}{{- $values := index . 2 -}}
 {{- if $values.serviceAccount.create }}

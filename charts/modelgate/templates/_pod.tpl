@@ -21,7 +21,7 @@ annotations:
 {{- define "modelgate.podSpec" -}}
 {{- $root := index . 0 -}}{{- $component := index . 1 -}}{{- $values := index . 2 -}}
 serviceAccountName: {{ index . 3 }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ and (eq $component "controlplane") $root.Values.kubernetes.enabled }}
 enableServiceLinks: false
 securityContext:
   {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
