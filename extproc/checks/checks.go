@@ -51,6 +51,11 @@ func New(o Options) *Checks {
 	c := &Checks{options: o, count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_checks_total",
 		Help: "Requests of other Envoys that were checked, by service: authorization or ratelimit, and by result: admitted, refused or failed."},
 		[]string{"service", "result"})}
+	for _, service := range []string{"authorization", "ratelimit"} { // a rate needs a beginning
+		for _, result := range []string{"admitted", "refused", "failed"} {
+			c.count.WithLabelValues(service, result)
+		}
+	}
 	o.Registerer.MustRegister(c.count)
 	return c
 }

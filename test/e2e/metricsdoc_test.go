@@ -122,6 +122,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	want := inDocs(t)
 	require.Contains(t, want, "modelgate_etcd_request_duration_seconds")
 	delete(want, "modelgate_etcd_request_duration_seconds") // run has an etcd of its own; measure_test.go has its test
+	require.Contains(t, want, "modelgate_peer_failures_total")
+	delete(want, "modelgate_peer_failures_total") // its ext_proc service is one process
 	harness.Eventually(t, "all that the page has is there, and nothing else", func() error {
 		_, text := g.adminGet(t, "/metrics")
 		return compareMetrics(want, scraped(text))
