@@ -30,14 +30,6 @@ func (l *writer) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	return doing("keeping the state of a spool", err)
 }
 
-// known returns a time, or zero if the column has none.
-func known(at time.Time) time.Time {
-	if at.UnixMicro() == 0 {
-		return time.Time{}
-	}
-	return at
-}
-
 // Spools returns what is wrong with spools and other stores, by process.
 func (l usageReader) Spools(ctx context.Context) ([]attention.SpoolTrouble, error) {
 	s := l.db.Statement("SELECT process, trouble, dropped, stores, since, stores_since FROM spools")
@@ -47,7 +39,11 @@ func (l usageReader) Spools(ctx context.Context) ([]attention.SpoolTrouble, erro
 		return []any{&t.Process, &t.Trouble, &t.Dropped, &t.Stores, micros(&t.Since), micros(&t.StoresSince)}
 	})
 	for i := range all {
-		all[i].Since, all[i].StoresSince = known(all[i].Since), known(all[i].StoresSince)
+		for _, at := range []*time.Time{&all[i].Since, &all[i].StoresSince} {
+			if at.UnixMicro() == 0 {
+				*at = time.Time{} // the process does not know it
+			}
+		}
 	}
 	return all, doing("reading the state of spools", err)
 }
