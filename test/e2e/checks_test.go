@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// checkingEnvoy is the configuration of an Envoy that asks the gateway by the filters ext_authz and ratelimit alone. It
-// needs its port, the socket of the ext_proc service, and the port of its own backend.
+// checkingEnvoy is the configuration of an Envoy that asks the gateway by the filters ext_authz and ratelimit alone.
+// It needs its port, the socket of the ext_proc service, and the port of its own backend.
 const checkingEnvoy = `
 node: {id: other, cluster: other}
 static_resources:
