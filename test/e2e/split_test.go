@@ -47,6 +47,7 @@ type split struct {
 	spool    string // folder of the ext_proc service; empty: one of the test's own
 	echo     string // URL of the provider "echo"
 	ledger   string // URL of the ledger; empty: SQLite in the test's own folder
+	limits   string // URL of the Redis of limits; empty: they are in memory
 
 	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
 	// and with which their clients connect to the first.
@@ -166,7 +167,7 @@ func (s *split) startExtProc() {
 func (s *split) launchExtProc() {
 	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin",
 		"127.0.0.1:0",
-		"--spool", cmp.Or(s.spool, filepath.Join(s.Dir, "spool"))}, s.client...)...)
+		"--spool", cmp.Or(s.spool, filepath.Join(s.Dir, "spool")), "--limits", cmp.Or(s.limits, "memory")}, s.client...)...)
 }
 
 // startEnvoy starts Envoy as an operator does, with the bootstrap that the binary prints.
