@@ -99,7 +99,7 @@ type SpoolTrouble struct {
 	Process, Trouble string // no trouble: the spool is well
 	Dropped          int64  // records
 	Stores           string // sentences; empty: nothing is wrong with them
-	// Since and StoresSince are when the troubles began; zero: not known.
+	// Since and StoresSince are when the troubles began.
 	Since, StoresSince time.Time
 }
 

@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
@@ -24,9 +27,10 @@ func (l *writer) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	if err != nil || r.GetTrouble() == "" && r.GetStores() == "" {
 		return doing("forgetting the state of spools", err)
 	}
+	now := timestamppb.New(l.db.Now()) // a process of a version before does not say since when
+	since := func(at *timestamppb.Timestamp) int64 { return cmp.Or(at, now).AsTime().UnixMicro() }
 	err = l.db.PutRows(ctx, l.db.Write, intoSpools, [][]any{{process, l.db.Now().UnixMicro(), text(r.GetTrouble()),
-		max(r.GetDropped(), 0), text(r.GetStores()), max(r.GetTroubleSince().AsTime().UnixMicro(), 0),
-		max(r.GetStoresSince().AsTime().UnixMicro(), 0)}})
+		max(r.GetDropped(), 0), text(r.GetStores()), since(r.GetTroubleSince()), since(r.GetStoresSince())}})
 	return doing("keeping the state of a spool", err)
 }
 
@@ -38,12 +42,5 @@ func (l usageReader) Spools(ctx context.Context) ([]attention.SpoolTrouble, erro
 	all, err := sqldb.All(ctx, s, l.db.Read, func(t *attention.SpoolTrouble) []any {
 		return []any{&t.Process, &t.Trouble, &t.Dropped, &t.Stores, micros(&t.Since), micros(&t.StoresSince)}
 	})
-	for i := range all {
-		for _, at := range []*time.Time{&all[i].Since, &all[i].StoresSince} {
-			if at.UnixMicro() == 0 {
-				*at = time.Time{} // the process does not know it
-			}
-		}
-	}
 	return all, doing("reading the state of spools", err)
 }

@@ -24,6 +24,13 @@ func TestWhatProcessesTellOfTheirSpools(t *testing.T) {
 		known := func() []attention.SpoolTrouble {
 			all, err := l.Spools(t.Context())
 			require.NoError(t, err)
+			for i := range all {
+				require.False(t, all[i].Since.IsZero())
+				all[i].Since = time.Time{}
+				if all[i].Stores == "" {
+					all[i].StoresSince = time.Time{}
+				}
+			}
 			return all
 		}
 		require.Empty(t, known())
