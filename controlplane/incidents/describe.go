@@ -60,6 +60,10 @@ func (d *describer) since(ctx context.Context, t Trouble, seen time.Time) (time.
 	case adminapi.AttentionCertificate: // which may have been given to the gateway when it was to expire soon
 		at, err := d.lastChange(ctx, t.Object, t.Since)
 		return later(t.Since, at), err
+	case adminapi.AttentionBudget:
+		if at, err := d.crossed(ctx, t); err != nil || !at.IsZero() {
+			return at, err
+		}
 	case adminapi.AttentionObjectError, adminapi.AttentionDataPlane: // after a change, unless a file or a process is why
 		at, err := d.lastChange(ctx, t.Object, seen.Add(-d.gap))
 		return cmp.Or(at, seen), err

@@ -13,6 +13,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // A Trouble is something that is not in its normal state, for one cause.
@@ -29,6 +30,8 @@ type Trouble struct {
 	// leaves out those that a provider has answered. Empty: all.
 	By, Without []string
 	Code        openai.Code
+	// Over is by how much of a budget too much is spent.
+	Over usage.Nano
 	// Since is when it began, and Last when its last bad event was, if the facts say it.
 	Since, Last time.Time
 }

@@ -265,7 +265,7 @@ func budgets(f attention.Facts) []Trouble {
 		what := fmt.Sprintf("the budget of $%s a %s of %s", b.USD, b.Unit, cmp.Or(b.DisplayName, name))
 		t := Trouble{Subject: "budget/" + b.Scope + " " + b.Unit, What: "T" + what[1:] + " is nearly spent",
 			Detail:   fmt.Sprintf("%d %%. It resets on %s.", percent, minute(b.Resets)),
-			Requests: map[string]string{"refused_by": "budget " + b.Scope + " " + b.Unit},
+			Requests: map[string]string{"refused_by": "budget " + b.Scope + " " + b.Unit}, Over: over(b),
 			Attention: adminapi.Attention{Kind: adminapi.AttentionBudget, Severity: adminapi.SeverityWarning,
 				Object: kind + " " + name, Path: attention.PathOf(kind, name),
 				Message: fmt.Sprintf("%d %% of %s is spent. It resets on %s.", percent, what, minute(b.Resets))}}

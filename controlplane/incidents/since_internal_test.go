@@ -43,3 +43,32 @@ func TestWhatAChangeBreaksBeginsWithTheChange(t *testing.T) {
 		"dataplane/envoy/e": changed.Add(2 * time.Second), "certificate/soon": changed,
 		"certificate/known": seen.Add(-24 * time.Hour)}, since)
 }
+
+// TestABudgetIsNearlySpentSinceTheRequestThatSpentIt, or since a change of the budget.
+func TestABudgetIsNearlySpentSinceTheRequestThatSpentIt(t *testing.T) {
+	for _, c := range []struct {
+		name, spent string
+		changed     time.Duration // ago
+		ago         time.Duration
+	}{
+		{"the last request", "0.0081", 0, 59 * time.Second}, // 2 ms of each request
+		{"one before", "0.0101", 0, 2*time.Minute - time.Second},
+		{"a change", "0.0101", 30 * time.Second, 30 * time.Second},
+		{"a change before", "0.0101", time.Hour, 2*time.Minute - time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGateway(t)
+			for i := range 4 {
+				g.sent(i, time.Duration(i+1)*time.Minute, 200, false)
+			}
+			if c.changed > 0 {
+				require.NoError(t, g.book.AppendAudit(t.Context(), []adminapi.AuditEntry{{ID: "a", Kind: "Organization",
+					Name: "acme", Actor: "ann", Action: "updated", At: g.now.Add(-c.changed)}}))
+			}
+			g.facts.Budgets = []adminapi.BudgetUse{{Scope: "organization/acme", Unit: "day", USD: "0.01", Spent: c.spent,
+				Resets: g.now.Add(time.Hour)}}
+			require.NoError(t, g.keeper().judge(t.Context()))
+			require.Equal(t, g.now.Add(-c.ago), g.incidents(false)[0].Since)
+		})
+	}
+}
