@@ -121,8 +121,9 @@ func (r *Row) Group(by string) string {
 
 // A tally gathers sums.
 type tally struct {
-	db  *sqldb.DB
-	all map[group]*[sums]int64
+	db    *sqldb.DB
+	hours int64 // since when tallies by hour are kept, in microseconds
+	all   map[group]*[sums]int64
 }
 
 var _ segstore.Tally = (*tally)(nil)
@@ -155,6 +156,9 @@ func (t *tally) Add(r *segment.Row) {
 }
 
 func (t *tally) add(g group, r *segment.Row, width int64) {
+	if width == hour && r.StartedAt < t.hours {
+		return
+	}
 	g.width, g.start = width, r.StartedAt/1e6/width*width
 	s := t.all[g]
 	if s == nil {
@@ -202,9 +206,11 @@ type Store struct {
 // Tally adds segments to the tallies: those that are enough for a transaction, and what has waited for ten minutes, or
 // all.
 func (s Store) Tally(ctx context.Context, all bool) error {
+	begin := func() segstore.Tally {
+		return &tally{s.DB, s.DB.Now().Add(-KeepHours).UnixMicro(), map[group]*[sums]int64{}}
+	}
 	for {
-		more, err := s.Segments.TallyNext(ctx, all,
-			func() segstore.Tally { return &tally{db: s.DB, all: map[group]*[sums]int64{}} })
+		more, err := s.Segments.TallyNext(ctx, all, begin)
 		if err != nil || !more {
 			return err
 		}
