@@ -73,11 +73,9 @@ func (l requestReader) countOf(o adminapi.ListOptions) (*count, error) {
 		return nil, openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d buckets.", maxBuckets)
 	}
-	if c.tallied = tallies.OfFilters(filters); o.Query != "" {
-		c.tallied = nil
-	} else if c.tallied != nil {
-		c.tallied.From, c.tallied.To = time.UnixMicro(c.From), time.UnixMicro(c.To)
-		c.tallied.Width = time.Duration(c.width) * time.Second
+	if tallied, whole := tallies.OfFilters(filters); whole && o.Query == "" {
+		tallied.From, tallied.To = time.UnixMicro(c.From), time.UnixMicro(c.To)
+		tallied.Width, c.tallied = time.Duration(c.width)*time.Second, tallied
 	}
 	return c, nil
 }

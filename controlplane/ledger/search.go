@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger/params"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/tallies"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -34,7 +35,13 @@ func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (a
 	}
 	limit := q.Limit
 	q.Limit++
-	rows, err := l.search(ctx, q)
+	err = l.folded(ctx)
+	var rows []segment.Row
+	if known, _ := tallies.OfFilters(o.Filters); err == nil && o.Query == "" {
+		rows, err = l.tallies().Search(ctx, known, q)
+	} else if err == nil {
+		rows, err = l.store.Search(ctx, q)
+	}
 	if err != nil {
 		return page, fmt.Errorf("reading the request log: %w", err)
 	}

@@ -323,7 +323,8 @@ func exchangeSums(r *segment.Row) *sums {
 // tallied is the query of the tallies of users.
 func (q *seriesQuery) tallied() *tallies.Query {
 	return &tallies.Query{Kind: tallies.OfUsers, Names: q.equal["user_id"], From: q.from, To: q.to, Width: q.width,
-		Where: map[string][]string{"model": q.equal["model"], "provider": q.equal["provider"]}, Status: -1}
+		Where:  map[string][]string{"model": q.equal["model"], "provider": q.equal["provider"]},
+		Status: tallies.Any, Class: tallies.Any}
 }
 
 func talliedSums(r *tallies.Row) *sums {

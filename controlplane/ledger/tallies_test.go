@@ -55,12 +55,22 @@ func fromTallies(t *testing.T, l *ledger.Ledger) map[string]any {
 			{"organization": "org1"}, {"organization": "org1", "project": "p1"}, {"project": "p1"}, {"model": "m0"},
 			{"provider": "v1"}, {"provider": "v1", "model": "m0"}, {"status": "502"}, {"status": "0", "model": "m1"},
 			{"status": "429", "key": "key_0"}, {"keys": "key_0,key_2"}, {"keys": "key_0,key_2", "key": "key_2"},
-			{"outcome": "failed", "key": "key_1"}, {"key": "none"}, {"refused_by": "unknown key"}} {
+			{"outcome": "failed", "key": "key_1"}, {"outcome": "error", "model": "m1"}, {"outcome": "served"},
+			{"key": "none"}, {"refused_by": "unknown key"}} {
 			f := maps.Clone(filters)
 			f["start"], f["end"], f["width"] = start, end, width
 			found, err := l.Outcomes(t.Context(), adminapi.ListOptions{Filters: f})
 			require.NoError(t, err)
 			answers[fmt.Sprint(width, filters)] = found
+			delete(f, "width")
+			for _, outcome := range []string{"", "served", "error", "cancelled"} {
+				if f["outcome"] = outcome; filters["outcome"] != "" {
+					continue
+				}
+				page, err := l.Exchanges(t.Context(), adminapi.ListOptions{Filters: f, Limit: 20})
+				require.NoError(t, err)
+				answers[fmt.Sprint("list of ", outcome, filters)] = page
+			}
 		}
 	}
 	for _, filters := range []map[string][]string{{"user": {"u1"}}, {"user": {"u1", "u2"}, "model": {"m0"}},

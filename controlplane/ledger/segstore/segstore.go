@@ -177,7 +177,8 @@ func (s *Store) list(ctx context.Context) ([]listed, error) {
 func (s *Store) tryList(ctx context.Context) ([]listed, error) {
 	var ids, missing []string
 	tallied := map[string]bool{}
-	err := s.db.Statement("SELECT id, tallied FROM segments ORDER BY id").Each(ctx, s.db.Read, func(rows *sql.Rows) error {
+	q := s.db.Statement("SELECT id, tallied FROM segments ORDER BY id")
+	err := q.Each(ctx, s.db.Read, func(rows *sql.Rows) error {
 		var id string
 		var is int64
 		err := rows.Scan(&id, &is)
@@ -304,6 +305,18 @@ func (s *Store) viewOf(ctx context.Context, some func(listed) bool, f func([]seg
 // Search returns the rows that a query wants, newest first.
 func (s *Store) Search(ctx context.Context, q segment.Query) (rows []segment.Row, err error) {
 	err = s.view(ctx, func(all []segment.Segment) error {
+		rows, err = segment.Search(all, q)
+		return err
+	})
+	return rows, err
+}
+
+// SearchSome does what Search does, without the tallied segments of which may says that they have no such row, by the
+// times in which the first and the last of their rows began.
+func (s *Store) SearchSome(ctx context.Context, q segment.Query, may func(from, to int64) bool) (rows []segment.Row,
+	err error) {
+	some := func(x listed) bool { return !x.tallied || may(x.summary.From, x.summary.To) }
+	err = s.viewOf(ctx, some, func(all []segment.Segment) error {
 		rows, err = segment.Search(all, q)
 		return err
 	})

@@ -16,7 +16,7 @@ const lastDays = 32
 func (s Store) LastOfKeys(ctx context.Context, keys []string) (map[string]int64, error) {
 	today := s.DB.Now().Add(day*time.Second).Unix() / day * day // clocks may be ahead
 	q := &Query{Kind: OfKeys, Names: keys, From: time.Unix(today-lastDays*day, 0), To: time.Unix(today+day, 0),
-		Width: day * time.Second, Status: -1}
+		Width: day * time.Second, Status: Any, Class: Any}
 	last, since := map[string]int64{}, map[string]int64{}
 	columns := []segment.Column{segment.StartedAt, segment.Key}
 	rest := segment.Query{Where: segment.Equal(segment.Key, keys...), Columns: columns}

@@ -88,33 +88,56 @@ func Outcomes(ctx context.Context, db *sqldb.DB, from, to, width int64) ([]admin
 	return append([]adminapi.OutcomeBucket{}, found...), err
 }
 
-// OfFilters returns the query that counts what the filters of the request log select, or nil if the tallies do not
-// know all of it.
-func OfFilters(filters map[string]string) *Query {
-	q := &Query{Where: map[string][]string{}, Status: -1}
-	for name, value := range filters {
+// OfFilters returns the query that counts what the filters of the request log select, and whether it does so for all
+// of them. Those that the tallies do not know it leaves out.
+func OfFilters(filters map[string]string) (q *Query, whole bool) {
+	q, whole = &Query{Where: map[string][]string{}, Status: Any, Class: Any}, true
+	for _, name := range slices.Sorted(maps.Keys(filters)) {
+		value := filters[name]
 		if name != "keys" { // which the gateway has found itself
 			value = sqldb.Text(value)
 		}
-		switch {
-		case value == "":
-		case name == "user" && q.Kind == OfTenants:
-			q.Kind, q.Names = OfUsers, []string{value}
-		case (name == "key" || name == "keys") && q.Kind == OfTenants:
-			q.Kind, q.Names = OfKeys, strings.Split(value, ",")
-		case name == "organization", name == "project", name == "model", name == "provider":
-			q.Where[name] = []string{value}
-		case name == "status":
-			n, err := strconv.ParseInt(value, 10, 64)
-			if q.Status = n; err != nil {
-				return nil
-			}
-		case name != "start" && name != "end" && name != "width":
-			return nil
+		if value != "" && !q.take(name, value) {
+			whole = false
 		}
 	}
 	if q.Kind == OfUsers && (q.Where["organization"] != nil || q.Where["project"] != nil) {
-		return nil
+		delete(q.Where, "organization")
+		delete(q.Where, "project")
+		whole = false
 	}
-	return q
+	return q, whole
+}
+
+// take adds a filter to the query, if the tallies know it.
+func (q *Query) take(name, value string) bool {
+	switch name {
+	case "start", "end", "width":
+	case "user", "key", "keys":
+		if q.Kind != OfTenants {
+			return false
+		}
+		if q.Kind, q.Names = OfKeys, []string{value}; name == "user" {
+			q.Kind = OfUsers
+		} else if name == "keys" {
+			q.Names = strings.Split(value, ",")
+		}
+	case "organization", "project", "model", "provider":
+		q.Where[name] = []string{value}
+	case "status":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return false
+		}
+		q.Status = n
+	case "outcome":
+		class, known := map[string]int64{adminapi.OutcomeServed: Served, adminapi.OutcomeError: Failed}[value]
+		if !known {
+			return false
+		}
+		q.Class = class
+	default:
+		return false
+	}
+	return true
 }

@@ -226,9 +226,12 @@ type Query struct {
 	Width    time.Duration
 	// Where are columns, and the values that one must have.
 	Where map[string][]string
-	// Status is that of the answer; negative: any.
-	Status int64
+	// Status is that of the answer, and Class that of the exchange, or Any.
+	Status, Class int64
 }
+
+// Any is no condition.
+const Any = -1
 
 // Kept reports whether there are sums for a query: of whole days, or of hours that are still kept.
 func (q *Query) Kept(now time.Time) bool {
@@ -264,8 +267,48 @@ func (s Store) Read(ctx context.Context, q *Query, rest segment.Query, begin fun
 			return err
 		}
 	}
-	return errors.New("reading tallies: they change all the time")
+	return errChanging()
 }
+
+// mostDays is how long the time of a search is of which the tallies are read.
+const mostDays = 100
+
+// Search returns the exchanges that a search wants. Its filters are those of the query, which may lack some: on days
+// that have none of the query, only what is in no sum is looked at.
+func (s Store) Search(ctx context.Context, q *Query, search segment.Query) ([]segment.Row, error) {
+	q.From, q.To, q.Width = time.UnixMicro(search.From), time.UnixMicro(search.To), day*time.Second
+	if search.To == 0 {
+		q.To = s.DB.Now().Add(2 * q.Width)
+	}
+	q.From = q.From.Truncate(q.Width)
+	bare := q.Kind == OfTenants && len(q.Where) == 0 && q.Status < 0 && q.Class < 0
+	if long := q.To.Sub(q.From); bare || long < 2*q.Width || long > mostDays*q.Width {
+		return s.Segments.Search(ctx, search)
+	}
+	for range tries {
+		before, err := s.version(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := s.read(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		begun := func(from, to int64) bool {
+			return slices.ContainsFunc(all, func(r Row) bool { return r.Start*1e6 <= to && (r.Start+day)*1e6 > from })
+		}
+		rows, err := s.Segments.SearchSome(ctx, search, begun)
+		if err != nil {
+			return nil, err
+		}
+		if after, err := s.version(ctx); err != nil || after == before {
+			return rows, err
+		}
+	}
+	return nil, errChanging()
+}
+
+func errChanging() error { return errors.New("reading tallies: they change all the time") }
 
 // version returns a number that changes when rows are added.
 func (s Store) version(ctx context.Context) (n int64, err error) {
@@ -300,6 +343,9 @@ func (s Store) read(ctx context.Context, q *Query) ([]Row, error) {
 	}
 	if q.Status >= 0 {
 		t.And("status", "=", q.Status)
+	}
+	if q.Class >= 0 {
+		t.And("class", "=", q.Class)
 	}
 	t.Add(" GROUP BY start, name, model, provider, class")
 	return sqldb.All(ctx, t, s.DB.Read, func(r *Row) []any {
