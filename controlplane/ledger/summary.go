@@ -26,8 +26,8 @@ func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (admin
 	if err != nil {
 		return adminapi.Summary{}, err
 	}
-	out := adminapi.Summary{Start: q.from, End: q.to, Models: []adminapi.NamedTotals{},
-		Providers: []adminapi.NamedTotals{}}
+	none := []adminapi.NamedTotals{}
+	out := adminapi.Summary{Start: q.from, End: q.to, Models: none, Providers: none}
 	from := ofLevel(q.level())
 	var all sums
 	if all, out.Hours, err = q.buckets(ctx, from); err != nil {
@@ -48,9 +48,8 @@ func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (admin
 
 func (s *sums) totals() adminapi.Totals {
 	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[used+int(usage.InputTokens)],
-		CachedTokens: s[used+int(usage.CachedTokens)],
-		OutputTokens: s[used+int(usage.OutputTokens)],
-		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
+		CachedTokens: s[used+int(usage.CachedTokens)], OutputTokens: s[used+int(usage.OutputTokens)],
+		CostUSD: usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 
 func (l usageReader) summaryQuery(o adminapi.ListOptions) (*seriesQuery, error) {
