@@ -58,8 +58,7 @@ func TestADeadProcessHoldsNothingUp(t *testing.T) {
 }
 
 func TestEveryProcessIsNamed(t *testing.T) {
-	p := start(t)
-	p.options.Names = []string{"localhost:9001", "127.0.0.2:9002", "nowhere.invalid:9003", "no port"}
+	p := start(t, "localhost:9001", "127.0.0.2:9002", "nowhere.invalid:9003", "no port")
 	named := p.lookUp()
 	require.Contains(t, named, netip.MustParseAddrPort("127.0.0.1:9001"))
 	require.Contains(t, named, netip.MustParseAddrPort("127.0.0.2:9002"))
