@@ -111,9 +111,10 @@ func (l *Ledger) Merge(ctx context.Context) error {
 	return err
 }
 
-// Older makes the tables those of before the twenty-second migration.
+// Older makes the tables those of before the twenty-second migration, as the migrations since then would downwards.
 func (l *Ledger) Older(ctx context.Context) error {
-	for _, s := range []string{"DELETE FROM aggregates WHERE level = 4",
+	for _, s := range []string{"ALTER TABLE spools DROP COLUMN stores_since", "ALTER TABLE spools DROP COLUMN since",
+		"DELETE FROM aggregates WHERE level = 4",
 		"DROP TABLE tallies", "ALTER TABLE segments DROP COLUMN tallied",
 		"DELETE FROM ledger_migrations WHERE version_id >= 22"} {
 		if _, err := l.db.Write.ExecContext(ctx, s); err != nil {
