@@ -25,16 +25,15 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 	}
 	return transport.New(transport.Options{MaxMessage: maxMessage, MaxHeld: maxHeld, Panicked: s.carriers.Panicked,
 		Service: func(stream *transport.Stream, h transport.Headers) (transport.Handler, error) {
-			fromPeer := h.Get(peers.Header) != ""
 			switch path := h.Get(":path"); path {
 			case extprocv3.ExternalProcessor_Process_FullMethodName:
 				traits := traitsOf(h)
-				if traits.Role == envoy.RoleUpstream && s.peers != nil && !fromPeer {
+				if traits.Role == envoy.RoleUpstream && s.peers != nil && !peers.From(h) {
 					return s.peers.Handler(stream, func() (transport.Handler, error) { return s.open(stream, traits) }), nil
 				}
 				return s.open(stream, traits)
 			case accesslogv3.AccessLogService_StreamAccessLogs_FullMethodName:
-				return s.openLogs(stream, fromPeer), nil
+				return s.openLogs(stream, peers.From(h)), nil
 			case healthv1.Health_Check_FullMethodName:
 				return peers.Health(stream, s.serving), nil
 			default:

@@ -73,7 +73,7 @@ func (p *peer) queue(m *accesslogv3.StreamAccessLogsMessage) bool {
 // send sends the queued messages until ctx ends. What cannot be sent is dropped: the records of exchanges are complete
 // without Envoy's after a while.
 func (p *Peers) send(ctx context.Context, of *peer) {
-	ctx = metadata.AppendToOutgoingContext(ctx, Header, "1")
+	ctx = metadata.AppendToOutgoingContext(ctx, header, "1")
 	for {
 		select {
 		case <-ctx.Done():

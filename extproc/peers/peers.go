@@ -23,10 +23,14 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/transport"
 )
 
-// Header is on the streams of peers. What comes with it is not sent on again.
-const Header = "x-mg-peer"
+// header is on the streams of peers. What comes with it is not sent on again.
+const header = "x-mg-peer"
+
+// From reports whether a stream is another process's.
+func From(h transport.Headers) bool { return h.Get(header) != "" }
 
 const (
 	// askTimeout bounds how long a process waits for another's answer. Envoy waits no longer.
@@ -114,7 +118,7 @@ func (p *Peers) ask(ctx context.Context, owner netip.AddrPort, message []byte) (
 	if err != nil {
 		return nil, err
 	}
-	ctx = metadata.AppendToOutgoingContext(ctx, envoy.RoleHeader, envoy.RoleUpstream, Header, "1")
+	ctx = metadata.AppendToOutgoingContext(ctx, envoy.RoleHeader, envoy.RoleUpstream, header, "1")
 	stream, err := of.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true},
 		extprocv3.ExternalProcessor_Process_FullMethodName, grpc.ForceCodecV2(raw{}))
 	if err != nil {
