@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/csv"
+	"html"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -44,6 +45,16 @@ func withRequests(t *testing.T) (*bench, *realledger.Ledger) {
 	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{one("a/b", "finished", 200), tried,
 		one("gone", "cancelled", 200)}))
 	return newBenchOver(t, l), l
+}
+
+// part asks for a part of a page, as htmx does.
+func (w *browser) part(path, target string) shown {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.bench.url+path, http.NoBody)
+	require.NoError(w.t, err)
+	r.Header.Set("HX-Request", "true")
+	r.Header.Set("HX-Target", target)
+	return w.do(r)
 }
 
 func TestARequestHasAPage(t *testing.T) {
@@ -96,20 +107,36 @@ func TestRequestsAreCountedChosenAndExported(t *testing.T) {
 	require.Contains(t, p.body, `value="many"`)
 }
 
+// No sum knows a threshold. To count what is above one, each request is looked at. The rows do not wait for that.
+func TestWhatTakesLongToCountIsCountedAfterTheRows(t *testing.T) {
+	b, _ := withRequests(t)
+	w := b.owner(t)
+	const slow = "/requests?range=30d&min_duration_ms=1000"
+	p := w.get(slow)
+	require.Contains(t, p.body, `href="/requests/tried"`)
+	require.NotContains(t, p.body, "aria-label=\"Outcome\"")
+	later := regexp.MustCompile(`<section class="card" id="outcomes" hx-get="([^"]+)" hx-trigger="load"`).
+		FindStringSubmatch(p.body)
+	require.NotNil(t, later)
+	counts := w.part(html.UnescapeString(later[1]), "outcomes")
+	require.Equal(t, 200, counts.status)
+	require.Regexp(t, `Errors\s+1`, text(counts.body))
+	require.NotContains(t, counts.body, `id="rows"`)
+	require.NotContains(t, counts.body, "hx-trigger", "once")
+
+	waits := regexp.MustCompile(`href="([^"]+)">Wait for the counts`).FindStringSubmatch(p.body)
+	require.NotNil(t, waits, "for browsers without JavaScript")
+	require.Regexp(t, `Errors\s+1`, text(w.get(html.UnescapeString(waits[1])).body))
+	require.Regexp(t, `Errors\s+1`, text(w.get("/requests?min_duration_ms=1000").body), "a day is counted at once")
+}
+
 func TestLiveRowsAreSentOnlyWhenTheyChange(t *testing.T) {
 	b, l := withRequests(t)
 	w := b.owner(t)
 	p := w.get("/requests?live=true")
 	poll := regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(p.body)
 	require.NotNil(t, poll)
-	ask := func() shown {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+strings.ReplaceAll(poll[1], "&amp;", "&"),
-			http.NoBody)
-		require.NoError(t, err)
-		r.Header.Set("HX-Request", "true")
-		r.Header.Set("HX-Target", "rows")
-		return w.do(r)
-	}
+	ask := func() shown { return w.part(html.UnescapeString(poll[1]), "rows") }
 	require.Equal(t, 204, ask().status)
 	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{Id: "new", Start: timestamppb.Now(),
 		Outcome: "finished"}}))

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/authz"
@@ -70,6 +71,8 @@ type requestsData struct {
 	Tail               bool
 	// Poll is the address that reloads the rows. It says which are shown.
 	Poll string
+	// Later is the address of counts that take longer than the rows. Count is the address of a page that waits for them.
+	Later, Count string
 	// More is set if fields are filled in that are usually hidden.
 	More bool
 }
@@ -86,6 +89,12 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	d.Query, d.Filters = r.URL.Query(), append(requestFilters(), "range", "from")
 	d.Tail = d.Query.Get("live") != "" && d.Query.Get("after") == ""
 	o := d.options()
+	if r.Header.Get("HX-Target") == "outcomes" {
+		if err := d.count(r, v, o); err != nil {
+			return err
+		}
+		return v.Render(w, "requests", "Requests", d)
+	}
 	part, err := v.API.Requests(r.Context(), o)
 	if problem, ok := page.Refused(err); ok {
 		d.Span.Problem, err = problem, nil
@@ -101,6 +110,8 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}
+	} else if d.takesLong(o) && d.Query.Get("count") == "" {
+		d.Later, d.Count = d.with("", ""), d.with("count", "true")
 	} else if d.Away == "" {
 		if err := d.count(r, v, o); err != nil {
 			return err
@@ -122,6 +133,13 @@ func (d *requestsData) options() adminapi.ListOptions {
 		d.More = d.More || o.Filters[name] != ""
 	}
 	return o
+}
+
+// takesLong reports whether each request of a long time has to be looked at to count them: no sum knows these filters.
+func (d *requestsData) takesLong(o adminapi.ListOptions) bool {
+	return d.Away == "" && d.Span.To.Sub(d.Span.From) > 2*24*time.Hour &&
+		(o.Filters["min_duration_ms"] != "" || o.Filters["min_cost_usd"] != "" || o.Filters["operation"] != "" ||
+			o.Filters["rule"] != "")
 }
 
 // count asks for the outcomes, whichever is chosen, and draws them.
