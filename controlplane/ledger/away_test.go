@@ -59,7 +59,7 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 	defer maintaining.Wait()
 	defer stop()
 	forward(t, address, filepath.Join(folder, ".s.PGSQL.5432"))
-	require.Eventually(t, func() bool { return l.Record(t.Context(), records) == nil }, 20*time.Second,
+	require.Eventually(t, func() bool { return l.Record(t.Context(), records) == nil }, time.Minute,
 		50*time.Millisecond)
 }
 

@@ -54,11 +54,11 @@ func readSyslog(r *bufio.Reader) (m syslogMessage, err error) {
 }
 
 var syslogHeader = regexp.MustCompile(`^<([1-9][0-9]{0,2})>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)) ` +
-	`([!-~]{1,255}) ([!-~]{1,48}) ([!-~]{1,128}) ([!-~]{1,32}) \[([!-~]{1,32}?)((?: |\]).*)$`)
+	`([!-~]{1,255}) ([!-~]{1,48}) ([!-~]{1,128}) ([!-~]{1,32}) \[([!-~]{1,32}?)(?: |\])`)
 
 func parseSyslog(s string) (m syslogMessage, err error) {
 	first, _, _ := strings.Cut(s, "\n")
-	parts := syslogHeader.FindStringSubmatch(first)
+	parts := syslogHeader.FindStringSubmatch(first) // it does not look at the data, which is up to 2 MB
 	if parts == nil {
 		return m, fmt.Errorf("no message: %q", s)
 	}
@@ -68,7 +68,7 @@ func parseSyslog(s string) (m syslogMessage, err error) {
 	}
 	m.host, m.app, m.process, m.id, m.structure = parts[3], parts[4], parts[5], parts[6], parts[7]
 	m.data = map[string]string{}
-	rest := parts[8] + strings.TrimPrefix(s, first)
+	rest := s[len(parts[0])-1:]
 	for strings.HasPrefix(rest, " ") {
 		name, after, found := strings.Cut(rest[1:], `="`)
 		if !found || name == "" || len(name) > 32 || strings.ContainsAny(name, "= ]\"") {

@@ -28,7 +28,7 @@ import (
 
 const (
 	signing  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 10 * time.Millisecond
 )
 
