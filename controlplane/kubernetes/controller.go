@@ -81,7 +81,7 @@ func (c *Controller) lead(ctx context.Context, held clientv3.Cmp, _ func()) {
 	queue := newQueue()
 	w := newWatches(ctx, c.options, queue)
 	r := &reconciler{options: c.options, held: held, queue: queue, watches: w, refused: map[key]bool{},
-		needs: newNeeds()}
+		names: map[key]string{}, needs: newNeeds()}
 	r.status = newStatuses(c.options, w)
 	var running sync.WaitGroup
 	running.Go(func() { w.run() })

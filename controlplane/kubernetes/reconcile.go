@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ type reconciler struct {
 	watches *watches
 	needs   *needs
 	status  *statuses
-	refused map[key]bool // what is not as its object says; run alone uses it
+	refused map[key]bool   // what is not as its object says; run alone uses it
+	names   map[key]string // in the gateway, of objects that there are; likewise
 }
 
 // An outcome is what became of an object, or will when what it declares is written.
@@ -39,6 +41,12 @@ type outcome struct {
 	secret   string                     // name of the Secret that was made
 	owned    bool                       // a version of it is in force already
 	result
+}
+
+// ends reports whether nothing of the object may stay in force.
+func (o *outcome) ends() bool {
+	r, ok := errors.AsType[*refusal](o.err)
+	return ok && r.ends
 }
 
 // A result is what became of a declared object.
@@ -80,7 +88,7 @@ func (r *reconciler) wake(ctx context.Context) {
 			if timing.Sleep(ctx, time.Second) != nil {
 				return
 			}
-			r.queue.add(r.status.lost(r.options.Owners.All())...)
+			r.queue.add(r.status.lost(ctx)...)
 		case <-tick.C:
 			r.queue.add(r.status.unfinished()...)
 			r.queue.add(r.left()...)
@@ -128,6 +136,7 @@ func ownerOf(k key, o *unstructured.Unstructured) configstore.Owner {
 
 // step makes what objects declare.
 func (r *reconciler) step(ctx context.Context, keys []key) error {
+	began := time.Now()
 	owners, _, err := r.options.Store.OwnersOf(ctx)
 	if err != nil {
 		return err
@@ -166,6 +175,8 @@ func (r *reconciler) step(ctx context.Context, keys []key) error {
 		}
 	}
 	r.status.finish(ctx, outcomes)
+	r.options.Log.Debug("objects of Kubernetes are stored", zap.Int("objects", len(outcomes)),
+		zap.Duration("took", time.Since(began)))
 	return nil
 }
 
@@ -187,15 +198,17 @@ func (r *reconciler) prepare(ctx context.Context, keys []key, has map[key][]conf
 	extra []owned.Declared) {
 	for _, k := range keys {
 		switch {
+		case k.kind == namespaces && (k.name == "" || k.name == r.options.Platform): // which changes nothing
 		case k.kind == namespaces:
 			r.queue.add(r.watches.all(k.name)...)
 		case k.kind == grants:
-			r.queue.add(r.needs.users(key{grants, k.namespace, ""})...)
+			r.queue.add(r.needs.users(key{kind: grants, namespace: k.namespace})...)
 		case !isOurs(k.kind):
 			r.queue.add(r.needs.users(k)...)
 		default:
-			r.queue.add(r.needs.users(k)...)
-			all = append(all, outcome{key: k, object: r.watches.get(k), owned: len(has[k]) > 0})
+			o := outcome{key: k, object: r.watches.get(k), owned: len(has[k]) > 0}
+			r.renamed(&o)
+			all = append(all, o)
 		}
 	}
 	work := errgroup.Group{}
@@ -206,10 +219,39 @@ func (r *reconciler) prepare(ctx context.Context, keys []key, has map[key][]conf
 		}
 	}
 	_ = work.Wait() // none returns an error
-	kept := all[:0]
+	return r.withGone(all, has)
+}
+
+// renamed queues what refers to an object, if that has another name now, or there was none.
+func (r *reconciler) renamed(o *outcome) {
+	t, no := r.watches.tenancyOf(o.namespace)
+	if no != nil {
+		return
+	}
+	kind := kindNamed(o.kind)
+	absent := t.named(o.namespace, o.name) // which others take for its name
+	if crd.Generated(kind.New().ProtoReflect().Descriptor()) {
+		absent = ""
+	}
+	name := absent
+	if o.object != nil {
+		name = t.nameOf(kind, o.object)
+	}
+	if was, ok := r.names[o.key]; ok && was == name || !ok && name == absent {
+		return
+	}
+	r.queue.add(r.needs.users(o.key)...)
+	r.names[o.key] = name
+	if o.object == nil {
+		delete(r.names, o.key)
+	}
+}
+
+// withGone adds to outcomes the end of what objects have declared and declare no more.
+func (r *reconciler) withGone(all []outcome, has map[key][]configstore.Ref) (kept []outcome, extra []owned.Declared) {
 	for _, o := range all {
 		for _, ref := range has[o.key] {
-			if o.declared != nil && ref == o.declared.Ref() || o.object != nil && o.declared == nil {
+			if o.declared != nil && ref == o.declared.Ref() || o.object != nil && o.declared == nil && !o.ends() {
 				continue
 			}
 			gone := owned.Declared{Kind: kindNamed(ref.Kind), Name: ref.Name, Owner: ownerOf(o.key, nil)}
@@ -219,6 +261,7 @@ func (r *reconciler) prepare(ctx context.Context, keys []key, has map[key][]conf
 				extra = append(extra, gone)
 			}
 		}
+		o.owned = o.owned && !o.ends()
 		if o.object == nil {
 			r.needs.set(o.key, nil)
 			r.status.forget(o.key)

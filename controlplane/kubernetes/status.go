@@ -21,7 +21,7 @@ import (
 
 const (
 	// soon is how long a status waits for the data plane, so that it is written once.
-	soon = time.Second
+	soon = 3 * time.Second
 	// patience is how long the data plane is waited for before it is looked at who is missing.
 	patience = 10 * time.Second
 	// maxMessage is the most that the API server takes of a condition's message, and of an event's.
@@ -207,11 +207,17 @@ func (s *statuses) forget(k key) {
 	delete(s.wanted, k)
 }
 
-// lost returns the objects that were stored and are declared by something else now.
-func (s *statuses) lost(owners map[configstore.Ref]configstore.Owner) (keys []key) {
+// lost returns the objects that were stored and are declared by something else now. What is stored is read after it is
+// known what was.
+func (s *statuses) lost(ctx context.Context) (keys []key) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k, w := range s.wanted {
+	wanted := maps.Clone(s.wanted)
+	s.mu.Unlock()
+	owners, _, err := s.options.Store.OwnersOf(ctx)
+	if err != nil {
+		return nil // the next look finds them
+	}
+	for k, w := range wanted {
 		if w.ref.Kind != "" && w.accepted() && owners[w.ref].By != w.owner.By {
 			keys = append(keys, k)
 		}

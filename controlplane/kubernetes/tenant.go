@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/modelgate/modelgate/api/config/crd"
@@ -37,10 +36,10 @@ func (w *watches) tenancyOf(namespace string) (tenancy, *refusal) {
 	}
 	k := key{kind: namespaces, name: namespace}
 	n := w.get(k)
+	if why := w.troubleOf(w.placeOf(k)); why != "" {
+		return tenancy{}, refuse(reasonForbidden, "it is not known to whom the namespace belongs: %s", why)
+	}
 	if n == nil {
-		if why := w.troubleOf(w.placeOf(k)); why != "" {
-			return tenancy{}, refuse(reasonForbidden, "it is not known to whom the namespace belongs: %s", why)
-		}
 		return tenancy{}, refuse(reasonNotBound, "the namespace is not there any more")
 	}
 	labels := n.GetLabels()
@@ -110,17 +109,29 @@ func (t tenancy) claim(k configv1.Kind, spec map[string]any) *refusal {
 	return nil
 }
 
-// granted reports whether a ReferenceGrant in a namespace lets objects of a kind in another refer to something there.
-func (w *watches) granted(from key, kind, namespace, name string) bool {
+// refers returns why an object may not refer to one in another namespace, if no ReferenceGrant there lets it.
+func (w *watches) refers(from key, kind, namespace, name string) error {
+	in := w.placeOf(key{kind: grants, namespace: namespace})
+	if w.granted(w.of(in).GetStore().List(), from, kind, namespace, name) {
+		return nil
+	}
+	r := refuse(reasonRefNotPermitted,
+		"%s %s/%s: a ReferenceGrant in %s has to let objects of the kind %s in %s refer to it", kindOf(kind), namespace,
+		name, namespace, from.kind, from.namespace)
+	if why := w.troubleOf(in); why != "" {
+		r.message += ". Those that there are cannot be read: " + why
+		r.ends, r.waits = false, true
+	}
+	return r
+}
+
+// granted reports whether one of several grants lets it.
+func (w *watches) granted(all []any, from key, kind, namespace, name string) bool {
 	group := ""
 	if isOurs(kind) {
 		group = crd.Group
 	}
-	in := place{kind: grants, namespace: namespace}
-	if len(w.options.Namespaces) == 0 {
-		in.namespace = metav1.NamespaceAll
-	}
-	for _, o := range w.of(in).GetStore().List() {
+	for _, o := range all {
 		g, ok := o.(*unstructured.Unstructured)
 		if !ok || g.GetNamespace() != namespace {
 			continue
@@ -159,22 +170,17 @@ func entry(o *unstructured.Unstructured, list string, fits func(map[string]any) 
 	return false
 }
 
-// notGranted is the refusal of a reference into another namespace.
-func notGranted(from key, kind, namespace, name string) *refusal {
-	return refuse(reasonRefNotPermitted,
-		"%s %s/%s: a ReferenceGrant in %s has to let objects of the kind %s in %s refer to it", kindOf(kind), namespace,
-		name, namespace, from.kind, from.namespace)
-}
-
 // A refusal says in a condition why an object is not taken.
 type refusal struct {
 	reason, message string
 	refs            bool // it is of what the object refers to
 	waits           bool // the last good version stays in force until it is there
+	ends            bool // who lost a right has nothing in force by it
 }
 
 func refuse(reason, format string, args ...any) *refusal {
-	return &refusal{reason: reason, message: fmt.Sprintf(format, args...), refs: reason == reasonRefNotPermitted}
+	return &refusal{reason: reason, message: fmt.Sprintf(format, args...), refs: reason == reasonRefNotPermitted,
+		ends: reason == reasonRefNotPermitted || reason == reasonNotBound || reason == reasonNotPermitted}
 }
 
 // Error returns the message.

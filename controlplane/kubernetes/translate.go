@@ -141,9 +141,9 @@ func (t *translator) read(kind string, ref map[string]any) (string, error) {
 		namespace = t.from.namespace
 	}
 	if namespace != t.from.namespace {
-		t.needs = append(t.needs, key{grants, namespace, ""})
-		if !t.watches.granted(t.from, kind, namespace, name) {
-			return "", notGranted(t.from, kind, namespace, name)
+		t.needs = append(t.needs, key{kind: grants, namespace: namespace}, key{kind: grants})
+		if err := t.watches.refers(t.from, kind, namespace, name); err != nil {
+			return "", err
 		}
 	}
 	k := key{kind, namespace, name}
@@ -218,9 +218,9 @@ func (t *translator) name(kind, written string) (string, error) {
 	}
 	of := t.tenancy
 	if namespace != t.from.namespace {
-		t.needs = append(t.needs, key{grants, namespace, ""})
-		if !t.watches.granted(t.from, kind, namespace, name) {
-			return "", notGranted(t.from, kind, namespace, name)
+		t.needs = append(t.needs, key{kind: grants, namespace: namespace}, key{kind: grants})
+		if err := t.watches.refers(t.from, kind, namespace, name); err != nil {
+			return "", err
 		}
 		var r *refusal
 		if of, r = t.watches.tenancyOf(namespace); r != nil {

@@ -90,6 +90,9 @@ func (w *watches) of(p place) cache.SharedIndexInformer {
 	}
 	i := w.start(p)
 	w.informer[p] = i
+	if w.ctx.Err() != nil {
+		return i // it is the end
+	}
 	w.running.Go(func() { i.RunWithContext(w.ctx) })
 	if !isOurs(p.kind) {
 		w.running.Go(func() {
@@ -160,6 +163,9 @@ func (w *watches) failed(p place, err error) {
 	w.problem[p] = why
 	w.mu.Unlock()
 	if !told {
+		if !isOurs(p.kind) {
+			w.queue.add(key{kind: p.kind, namespace: p.namespace, name: p.name}) // so that conditions say it
+		}
 		w.options.Log.Warn("objects of Kubernetes cannot be watched", zap.String("resource", resourceOf(p.kind).Resource),
 			zap.String("namespace", p.namespace), zap.String("why", why))
 	}
