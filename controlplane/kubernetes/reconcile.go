@@ -289,7 +289,7 @@ func (r *reconciler) declare(ctx context.Context, o *outcome) {
 	}
 	object, to, err := r.watches.translate(o.key, kind, t, o.object)
 	d := &owned.Declared{Kind: kind, Name: t.nameOf(kind, o.object), Object: object, Owner: ownerOf(o.key, o.object),
-		Take: o.object.GetAnnotations()[AnnotationTakeOver] == "true", Grace: graceOf(o.object)}
+		Take: o.object.GetAnnotations()[crd.TakeOver] == "true", Grace: graceOf(o.object)}
 	if err == nil && hasSecret(o.object) {
 		o.secret = secretName(o.object)
 		to = append(to, key{secrets, o.namespace, o.secret}, key{kind: secrets, namespace: o.namespace})

@@ -21,8 +21,6 @@ import (
 
 // Annotations of objects.
 const (
-	// AnnotationTakeOver lets an object take the place of one that the admin API or a file has.
-	AnnotationTakeOver = crd.Group + "/take-over"
 	// AnnotationRotate makes another key in the Secret of a Key whenever its value changes.
 	AnnotationRotate = crd.Group + "/rotate"
 	// AnnotationRotateEvery makes another one so often, such as 720h.

@@ -273,3 +273,43 @@ func TestAKeyMakesItsSecretOnceAndRotatesIt(t *testing.T) {
 		return nil
 	})
 }
+
+// TestAnExportIsTaken: what is there becomes objects, which then have it.
+func TestAnExportIsTaken(t *testing.T) {
+	c, g := start(t)
+	harness.Must(t, `kind: Organization
+name: acme
+limits: [{domain: tokens, unit: DAY, requests_per_unit: 5000000000}]
+---
+kind: Project
+name: acme/search
+---
+kind: Provider
+name: vendor
+vendor: openai
+credential: {value: sk-1}
+---
+kind: Model
+name: OpenAI/GPT
+targets: [{provider: vendor, model: gpt-5}]
+`, "config", "apply", "--data", g.Dir, "-f", "-")
+	out := harness.Must(t, "", "config", "export", "--data", g.Dir, "--kubernetes", "--namespace", "platform",
+		"--take-over")
+	require.NotContains(t, out, "sk-1")
+	require.Contains(t, out, "# Make the Secret provider-vendor with the key credential")
+	c.apply(t, secret("platform/provider-vendor", "credential", "sk-1"))
+	taken := 0
+	for _, d := range strings.Split(out, "\n---\n")[1:] {
+		o := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(d), &o.Object))
+		if o.GetName() == "default" && o.GetKind() == "Certificate" {
+			continue // whose key is in no Secret
+		}
+		c.apply(t, d)
+		c.has(t, o.GetKind(), "platform/"+o.GetName(), accepted)
+		taken++
+	}
+	require.GreaterOrEqual(t, taken, 6)
+	require.Contains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "model", "OpenAI/GPT", "-o", "json"),
+		"kubernetes:platform/openai-gpt-")
+}

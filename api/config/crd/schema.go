@@ -130,11 +130,11 @@ func value(fd protoreflect.FieldDescriptor, o *options.Field, above []protorefle
 	case protoreflect.BoolKind:
 		return object{"type": "boolean"}
 	case protoreflect.Uint32Kind:
-		return number(o.GetNumber(), "int64")
+		return whole(o.GetNumber())
 	case protoreflect.Int64Kind:
 		return object{"type": "integer", "format": "int64"}
 	case protoreflect.Uint64Kind:
-		return number(o.GetNumber(), "int64")
+		return whole(o.GetNumber())
 	case protoreflect.DoubleKind:
 		return object{"type": "number"}
 	case protoreflect.EnumKind:
@@ -155,9 +155,9 @@ func value(fd protoreflect.FieldDescriptor, o *options.Field, above []protorefle
 	return text(o)
 }
 
-// number is the schema of a whole number. 0 means that it is absent.
-func number(b *options.Bounds, format string) object {
-	s := object{"type": "integer", "format": format, "minimum": 0}
+// whole is the schema of a whole number. 0 means that it is absent.
+func whole(b *options.Bounds) object {
+	s := object{"type": "integer", "format": "int64", "minimum": 0}
 	if b == nil {
 		return s
 	}

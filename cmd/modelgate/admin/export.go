@@ -8,6 +8,7 @@ import (
 	"io"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/config/crd"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
@@ -20,6 +21,10 @@ const schemaFile = "modelgate.schema.json"
 type configExportCmd struct {
 	adminflags.AdminFlags
 	Output string `short:"o" enum:"json,yaml" default:"yaml" help:"yaml or json."`
+
+	Kubernetes bool   `help:"Print objects of Kubernetes (modelgate.dev), with Secrets in the place of stored credentials."`
+	Namespace  string `placeholder:"NAMESPACE" help:"Their namespace. Default: that of kubectl."`
+	TakeOver   bool   `help:"Let these objects take the place of what is stored."`
 }
 
 // Help is shown below the flags' summary.
@@ -45,6 +50,9 @@ func (c configExportCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Output == adminflags.FormJSON {
 		return adminflags.OutputFlags{Output: adminflags.FormJSON}.Show(stdout, answer.Objects, nil)
 	}
+	if c.Kubernetes {
+		return c.objects(stdout, answer)
+	}
 	text := fmt.Appendf(nil, "# The configuration at revision %d.\n", answer.Revision)
 	for _, document := range answer.Objects {
 		if text, err = appendDocument(text, document); err != nil {
@@ -52,6 +60,33 @@ func (c configExportCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 	}
 	_, err = stdout.Write(text)
+	return err
+}
+
+// objects prints objects of Kubernetes.
+func (c configExportCmd) objects(stdout io.Writer, answer adminapi.Export) error {
+	text := fmt.Appendf(nil, "# The configuration at revision %d, without keys: Kubernetes makes others.\n", answer.Revision)
+	for _, document := range answer.Objects {
+		docs, err := configv1.ParseJSON(document)
+		if err != nil {
+			return fmt.Errorf("the answer has an object that this version does not read: %w", err)
+		}
+		for _, d := range docs {
+			object, missing, ok, err := crd.Object(d.Object, c.Namespace, c.TakeOver)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			text = append(text, "---\n"...)
+			for _, m := range missing {
+				text = fmt.Appendf(text, "# Make the Secret %s with the key %s: the gateway shows no credential.\n", m.Secret, m.Key)
+			}
+			text = append(text, object...)
+		}
+	}
+	_, err := stdout.Write(text)
 	return err
 }
 

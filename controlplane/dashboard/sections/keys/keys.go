@@ -86,7 +86,9 @@ type keyData struct {
 	Key      *configv1.Key
 	Revision int64
 	Error    string
-	Consumed adminapi.Consumption
+	// DeclaredBy is what declares it, if that is not the admin API or a file.
+	DeclaredBy string
+	Consumed   adminapi.Consumption
 	// Whether what is used could not be read.
 	NoConsumption bool
 	Organizations []adminapi.Item
@@ -176,7 +178,8 @@ func aKey(v *page.Visit, r *http.Request) (keyData, error) {
 	if !ok {
 		return keyData{}, page.ErrNoPage
 	}
-	return keyData{Key: k, Revision: item.Status.Revision, Error: item.Status.Error}, nil
+	return keyData{Key: k, Revision: item.Status.Revision, Error: item.Status.Error,
+		DeclaredBy: item.Status.DeclaredBy}, nil
 }
 
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {

@@ -90,17 +90,19 @@ func mayWrite(v *page.Visit, kind configv1.Kind) bool { return v.Principal.May(a
 
 // An editorData is what the editor of one object shows.
 type editorData struct {
-	Kind      configv1.Kind
-	Name      string // empty: a new object
-	Text      string
-	Home      string
-	Revision  int64
-	Error     string
-	Writeable bool
-	Checked   bool // whether Changes are what would come of the text
-	Changes   []adminapi.Change
-	Refused   string // why nothing would
-	HasForm   bool   // whether the kind has a form besides the text
+	Kind     configv1.Kind
+	Name     string // empty: a new object
+	Text     string
+	Home     string
+	Revision int64
+	Error    string
+	// DeclaredBy is what declares it, if that is not the admin API or a file.
+	DeclaredBy string
+	Writeable  bool
+	Checked    bool // whether Changes are what would come of the text
+	Changes    []adminapi.Change
+	Refused    string // why nothing would
+	HasForm    bool   // whether the kind has a form besides the text
 }
 
 func edit(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
@@ -113,7 +115,8 @@ func edit(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := editorData{Kind: kind, Name: item.Name, Home: page.HomeOf(kind), Revision: item.Status.Revision,
-		Error: item.Status.Error, Writeable: mayWrite(v, kind), HasForm: item.Object != nil && hasForm(kind)}
+		Error: item.Status.Error, DeclaredBy: item.Status.DeclaredBy, Writeable: mayWrite(v, kind),
+		HasForm: item.Object != nil && hasForm(kind)}
 	if item.Object != nil {
 		text, err := configv1.MarshalYAML(item.Object)
 		if err != nil {
