@@ -34,6 +34,7 @@ func TestChart(t *testing.T) {
 		{"it installs under restricted pod security", installs},
 		{"helm test passes", passesItsTest},
 		{"it answers and streams over HTTPS", answers},
+		{"objects of Kubernetes declare its configuration", objects},
 		{"a limit holds over all data planes", limits},
 		{"a batch runs to its end", batches},
 		{"network policies let through what is needed and nothing else", policies},
