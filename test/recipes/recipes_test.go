@@ -57,11 +57,12 @@ var recipes = map[string]recipe{
 	"kind": {
 		title: "A kind of object", long: true, most: 4,
 		reads: []string{"api", "docs", "tools", "test/hostile", "controlplane/config",
-			"controlplane/api"},
+			"controlplane/api", "charts/modelgate/definitions"},
 		protobuf:  true,
-		generates: []string{"api/config/v1"},
+		generates: []string{"api/config/v1", "api/config/crd"},
 		tests: map[string]string{
 			"api/config/v1":       ".",
+			"api/config/crd":      ".",
 			"controlplane/config": "Kind|Secrecy",
 			"controlplane/api":    "InStepWithTheServer|TakesItsScope",
 		},
@@ -101,9 +102,9 @@ var recipes = map[string]recipe{
 	"usage": {
 		title: "A field of usage", long: true, apart: true, most: 5,
 		reads: []string{"api", "docs", "tools", "internal/usage", "internal/reported", "controlplane/queries",
-			"controlplane/ledger"},
+			"controlplane/ledger", "charts/modelgate/definitions"},
 		protobuf:  true,
-		generates: []string{"api/config/v1", "api/admin"},
+		generates: []string{"api/config/v1", "api/config/crd", "api/admin"},
 		tests: map[string]string{
 			"api/openai":           "Usage",
 			"internal/reported":    "Acme|AllocatesNothing",
