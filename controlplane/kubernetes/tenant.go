@@ -111,6 +111,9 @@ func (t tenancy) claim(k configv1.Kind, spec map[string]any) *refusal {
 
 // refers returns why an object may not refer to one in another namespace, if no ReferenceGrant there lets it.
 func (w *watches) refers(from key, kind, namespace, name string) error {
+	if !w.watched(namespace) {
+		return refuse(reasonRefNotPermitted, "%s %s/%s: the namespace is not watched", kindOf(kind), namespace, name)
+	}
 	in := w.placeOf(key{kind: grants, namespace: namespace})
 	if w.granted(w.of(in).GetStore().List(), from, kind, namespace, name) {
 		return nil

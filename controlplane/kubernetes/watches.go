@@ -97,7 +97,7 @@ func (w *watches) of(p place) cache.SharedIndexInformer {
 	if !isOurs(p.kind) {
 		w.running.Go(func() {
 			if cache.WaitForCacheSync(w.ctx.Done(), i.HasSynced) { // what is not there is known now, too
-				w.queue.add(key{kind: p.kind, namespace: p.namespace, name: p.name})
+				w.queue.add(key(p))
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func (w *watches) failed(p place, err error) {
 	w.mu.Unlock()
 	if !told {
 		if !isOurs(p.kind) {
-			w.queue.add(key{kind: p.kind, namespace: p.namespace, name: p.name}) // so that conditions say it
+			w.queue.add(key(p)) // so that conditions say it
 		}
 		w.options.Log.Warn("objects of Kubernetes cannot be watched", zap.String("resource", resourceOf(p.kind).Resource),
 			zap.String("namespace", p.namespace), zap.String("why", why))

@@ -94,7 +94,7 @@ func (c *cluster) start(t testing.TB) {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	harness.Eventually(t, "the API server is ready", func() error {
-		r, err := http.NewRequest("GET", c.url()+"/readyz", nil)
+		r, err := http.NewRequest(http.MethodGet, c.url()+"/readyz", nil)
 		if err != nil {
 			return err
 		}

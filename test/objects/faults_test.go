@@ -76,7 +76,7 @@ func TestTheRightsOfTheChartSufficeAndAMissingOneIsNamed(t *testing.T) {
 
 	c.apply(t, withheld)
 	c.delete(t, "Key", "platform", "web") // while nobody looks
-	g = harness.Run(t, dir, flags...)
+	harness.Run(t, dir, flags...)
 	c.has(t, "Provider", "platform/p", programmed)
 	after, err := read()
 	require.NoError(t, err)
@@ -95,6 +95,17 @@ func TestTheRightsOfTheChartSufficeAndAMissingOneIsNamed(t *testing.T) {
 		why := c.has(t, "Key", "team-a/web", "ResolvedRefs False Forbidden")
 		return contains(why, `cannot list resource "secrets" in API group "" in the namespace "team-a"`)
 	})
+}
+
+// TestADefinitionThatIsMissingIsNamed, and all other kinds go on.
+func TestADefinitionThatIsMissingIsNamed(t *testing.T) {
+	c := newCluster(t)
+	c.namespace(t, "platform", "")
+	c.delete(t, "CustomResourceDefinition", "", "checkers."+crd.Group)
+	g := c.gateway(t, "admin")
+	g.WaitFor(t, "the CustomResourceDefinition checkers.modelgate.dev is not installed")
+	c.apply(t, object("Provider", "platform/p", local))
+	c.has(t, "Provider", "platform/p", programmed)
 }
 
 // TestTheAPIServerMayBeAway: the gateway goes on, and then learns what it has missed.

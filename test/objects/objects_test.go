@@ -148,6 +148,10 @@ func TestWhatIsWrongIsInAConditionAndTheLastGoodVersionStays(t *testing.T) {
 	c.has(t, "Model", "platform/early", programmed)
 	c.delete(t, "Model", "platform", "early")
 	gone(t, g, "model", "early")
+	c.apply(t, object("ApprovalRule", "platform/new-keys", "{keys: true}"))
+	c.has(t, "ApprovalRule", "platform/new-keys", accepted)
+	c.apply(t, object("Key", "platform/waits", "{display_name: waits}"))
+	require.Contains(t, c.has(t, "Key", "platform/waits", "Accepted False WaitsForApproval"), "new-keys")
 	gone(t, g, "provider", "late")
 }
 
