@@ -7,7 +7,6 @@ package claims
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 )
 
@@ -26,21 +25,31 @@ func (c Claims) find(name string) (any, bool) {
 	if value, ok := c[name]; ok {
 		return value, true
 	}
-	all := map[string]any(c)
-	for {
-		first, rest, more := strings.Cut(name, ".")
-		value, ok := all[first]
-		if !more || !ok {
-			return value, ok
+	return find(c, name)
+}
+
+// find takes the shortest beginning of a path that is a key of the object: keys can have dots, such as the
+// "kubernetes.io" of service accounts.
+func find(object map[string]any, path string) (any, bool) {
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != '.' {
+			continue
 		}
-		if value == nil {
+		value, ok := object[path[:i]]
+		inner, isObject := value.(map[string]any)
+		switch {
+		case !ok:
+			continue
+		case i == len(path):
+			return value, true
+		case value == nil:
 			return nil, false
-		}
-		if all, ok = value.(map[string]any); !ok {
+		case !isObject:
 			return map[string]any{}, true // its type is none that a reader wants
 		}
-		name = rest
+		return find(inner, path[i+1:])
 	}
+	return nil, false
 }
 
 // Text returns a claim that is a text, or "" if it is not there or null.
