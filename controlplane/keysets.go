@@ -71,6 +71,15 @@ func (k *keySets) of(issuers []*configv1.TokenIssuer) (known []*configv1.Resolve
 		if t.GetDisabled() {
 			continue
 		}
+		if t.GetJwks() != "" {
+			jwks, err := publicKeys([]byte(t.GetJwks()))
+			if err != nil {
+				errs = append(errs, errorOf(t, err))
+				continue
+			}
+			known = append(known, &configv1.ResolvedIssuer{Issuer: t, Jwks: jwks})
+			continue
+		}
 		place := strings.Join([]string{t.GetIssuer(), t.GetJwksUrl(), t.GetCa()}, "\n")
 		used[place] = true
 		s := k.read[place]
@@ -81,7 +90,7 @@ func (k *keySets) of(issuers []*configv1.TokenIssuer) (known []*configv1.Resolve
 			known = append(known, &configv1.ResolvedIssuer{Issuer: t, Jwks: s.jwks})
 		}
 		if s.err != nil {
-			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: "TokenIssuer", Name: t.GetName()}, Err: s.err})
+			errs = append(errs, errorOf(t, s.err))
 		}
 	}
 	for place, s := range k.read {
@@ -91,6 +100,10 @@ func (k *keySets) of(issuers []*configv1.TokenIssuer) (known []*configv1.Resolve
 		}
 	}
 	return known, errs
+}
+
+func errorOf(t *configv1.TokenIssuer, err error) xds.ObjectError {
+	return xds.ObjectError{Object: xds.Object{Kind: "TokenIssuer", Name: t.GetName()}, Err: err}
 }
 
 // settled reports whether the keys of every issuer were tried to be read, and begins to read them.
@@ -165,11 +178,16 @@ func readKeys(ctx context.Context, client *http.Client, t *configv1.TokenIssuer)
 	if err != nil {
 		return "", err
 	}
-	keys, err := jwtauth.PublicKeys(text)
+	return publicKeys(text)
+}
+
+// publicKeys returns the public keys of a JSON Web Key Set, as one.
+func publicKeys(set []byte) (string, error) {
+	keys, err := jwtauth.PublicKeys(set)
 	if err != nil {
 		return "", err
 	}
-	text, err = json.Marshal(keys)
+	text, err := json.Marshal(keys)
 	return string(text), err
 }
 

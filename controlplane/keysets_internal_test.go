@@ -119,6 +119,22 @@ func TestKeysOfIssuersAreFollowed(t *testing.T) {
 	<-done
 }
 
+func TestKeysThatAnIssuerSaysItselfAreNotRead(t *testing.T) {
+	k := newKeySets(make(chan struct{}, 1))
+	cluster := &configv1.TokenIssuer{Name: "cluster", Issuer: "https://kubernetes.default.svc", Jwks: keyOne}
+	known, errs := k.of([]*configv1.TokenIssuer{cluster})
+	require.Empty(t, errs)
+	require.Len(t, known, 1)
+	require.Contains(t, known[0].GetJwks(), `"one"`)
+	require.True(t, k.settled([]*configv1.TokenIssuer{cluster}), "nobody waits for it")
+	require.Empty(t, k.read)
+	cluster.Jwks = `{"keys":[{"kty":"new"}]}`
+	known, errs = k.of([]*configv1.TokenIssuer{cluster})
+	require.Empty(t, known)
+	require.EqualError(t, errs[0].Err, "the JSON Web Key Set has no public key for signatures")
+	require.Equal(t, "TokenIssuer/cluster", errs[0].Object.String())
+}
+
 // What the data plane has of an issuer is not taken from it because a control plane has just begun, and whoever
 // applies a new one is not told first that it has no effect.
 func TestTheKeysOfIssuersAreWaitedFor(t *testing.T) {

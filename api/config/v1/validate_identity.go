@@ -3,6 +3,7 @@ package configv1
 import (
 	"cmp"
 	"crypto/x509"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -134,6 +135,26 @@ func RightsOfProvisioned(p *IdentityProvider, groups map[string]*IdentityGroup, 
 
 // UserFrom returns the claim that names the user.
 func (t *TokenIssuer) UserFrom() string { return cmp.Or(t.GetUserClaim(), "sub") }
+
+func (t *TokenIssuer) check(v *validator) {
+	if t.GetJwks() == "" {
+		return
+	}
+	var set struct {
+		Keys []map[string]any `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(t.GetJwks()), &set); err != nil || len(set.Keys) == 0 {
+		v.fail("jwks", "must be a JSON Web Key Set, such as what kubectl get --raw /openid/v1/jwks prints")
+	}
+	for _, k := range set.Keys {
+		if k["d"] != nil || k["k"] != nil {
+			v.fail("jwks", "has a key that is not public")
+		}
+	}
+	if t.GetJwksUrl() != "" {
+		v.fail("jwks", "has no meaning with a jwks_url")
+	}
+}
 
 func (b *TokenBinding) check(v *validator) {
 	for name, value := range b.GetClaims() {

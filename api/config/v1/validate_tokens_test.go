@@ -18,6 +18,16 @@ func TestValidateTokenIssuer(t *testing.T) {
 		"for everybody": {func(i *configv1.TokenIssuer) { i.Audiences = nil }, "audiences: needs at least one"},
 		"no binding":    {func(i *configv1.TokenIssuer) { i.Bindings = nil }, "bindings: must be 1 to 200"},
 		"no key":        {func(i *configv1.TokenIssuer) { i.Bindings[0].Key = "" }, "bindings[0].key"},
+		"its keys":      {func(i *configv1.TokenIssuer) { i.Jwks = `{"keys":[{"kty":"RSA","n":"AQ","e":"AQAB"}]}` }, ""},
+		"no keys":       {func(i *configv1.TokenIssuer) { i.Jwks = `{"keys":[]}` }, "jwks: must be a JSON Web Key Set"},
+		"a certificate": {func(i *configv1.TokenIssuer) { i.Jwks = "-----BEGIN" }, "jwks: must be a JSON Web Key Set"},
+		"a private key": {func(i *configv1.TokenIssuer) { i.Jwks = `{"keys":[{"kty":"RSA","n":"AQ","e":"AQAB","d":"AQ"}]}` },
+			"jwks: has a key that is not public"},
+		"a shared key": {func(i *configv1.TokenIssuer) { i.Jwks = `{"keys":[{"kty":"oct","k":"AQ"}]}` },
+			"jwks: has a key that is not public"},
+		"keys and where they are": {func(i *configv1.TokenIssuer) {
+			i.Jwks, i.JwksUrl = `{"keys":[{"kty":"RSA","n":"AQ","e":"AQAB"}]}`, "https://keys.example/"
+		}, "jwks: has no meaning with a jwks_url"},
 		"any value": {func(i *configv1.TokenIssuer) { i.Bindings[0].Claims["groups"] = "*" },
 			"bindings[0].claims: needs a name and a value for each"},
 	} {
