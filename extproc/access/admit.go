@@ -97,6 +97,12 @@ func (d *Directory) ofToken(token string, now time.Time) (key *Client, why strin
 	if key = d.Keyring.ByName(p.Key); key == nil {
 		return nil, "The token provided is not accepted: the key as which it acts does not exist."
 	}
+	if p.Project != "" {
+		if d.Projects[key.Organization+"/"+p.Project] == nil {
+			return nil, "The token provided is not accepted: the project that it names does not exist."
+		}
+		key.Project = p.Project
+	}
 	key.Token = &p
 	if expires := p.Expires.Unix(); key.Expires == 0 || expires < key.Expires {
 		key.Expires = max(expires, now.Unix()+1) // the verifier allows for a skew of clocks

@@ -14,8 +14,8 @@ type Book struct {
 	names     *Names
 }
 
-// setKey is what Rules depend on, except for the user.
-type setKey struct{ key, model, provider string }
+// setKey is what Rules depend on, except for the user. The project may be that of a token.
+type setKey struct{ key, project, model, provider string }
 
 // maxSets bounds the cache: clients choose the names of unlisted models.
 const maxSets = 10_000
@@ -31,7 +31,7 @@ func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
 		e := entriesOf(k, user, model, provider)
 		return b.directory.rulesOf(k, &e, b.names, time.Time{})
 	}
-	at := setKey{k.Name, model, provider}
+	at := setKey{k.Name, k.Project, model, provider}
 	if set, ok := b.sets.Find(at); ok {
 		return set
 	}

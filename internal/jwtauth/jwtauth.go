@@ -51,6 +51,7 @@ type issuer struct {
 type Principal struct {
 	Key     string // the key as which it acts
 	User    string
+	Project string // in place of the key's; empty: the key's
 	Expires time.Time
 	Claims  map[string][]string // that policies see; it must not be modified. Nil: they see none
 	from    time.Time           // it is not valid before
@@ -129,6 +130,7 @@ var (
 	errUnbounded = errors.New("it has no expiry")
 	errClaims    = errors.New("the claims that policies see have more than 2 KiB")
 	errUnbound   = errors.New("its claims fit no binding to a key")
+	errProject   = errors.New("the claim that names its project is not there")
 )
 
 // Verify returns whom a token is of.
@@ -225,6 +227,14 @@ func (i *issuer) principal(c claims.Claims) (Principal, error) {
 	}
 	if len(p.User) > maxUser {
 		p.User = p.User[:maxUser]
+	}
+	if name := i.config.GetProjectClaim(); name != "" {
+		if p.Project, err = c.Text(name); err != nil {
+			return p, err
+		}
+		if p.Project == "" {
+			return p, errProject
+		}
 	}
 	if err := p.setTimes(c); err != nil {
 		return p, err

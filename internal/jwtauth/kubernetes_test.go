@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/jwtauth"
@@ -29,6 +30,7 @@ func TestATokenOfAServiceAccount(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &r))
 	cluster := &configv1.TokenIssuer{Name: "cluster", Issuer: "https://kubernetes.default.svc.cluster.local",
 		Audiences: []string{"modelgate"}, PolicyClaims: []string{"kubernetes.io.serviceaccount.name"},
+		ProjectClaim: "kubernetes.io.namespace",
 		Bindings: []*configv1.TokenBinding{
 			{Key: "key_other", Claims: map[string]string{"kubernetes.io.namespace": "team-b"}},
 			{Key: "key_team", Claims: map[string]string{"kubernetes.io.namespace": "team-*",
@@ -40,8 +42,18 @@ func TestATokenOfAServiceAccount(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "key_team", p.Key)
 	require.Equal(t, "system:serviceaccount:team-a:summarizer", p.User)
+	require.Equal(t, "team-a", p.Project)
 	require.Equal(t, map[string][]string{"kubernetes.io.serviceaccount.name": {"summarizer"}}, p.Claims)
 	require.Equal(t, signedAt.Add(time.Hour), p.Expires)
 	_, err = v.Verify(r.Token, signedAt.Add(2*time.Hour))
 	require.EqualError(t, err, "it has expired")
+	for claim, want := range map[string]string{"kubernetes.io.node.name": "the claim that names its project is not there",
+		"kubernetes.io": `its claim "kubernetes.io" is not a string`} {
+		other := proto.CloneOf(cluster)
+		other.ProjectClaim = claim
+		v, err = v.Next([]*configv1.ResolvedIssuer{{Issuer: other, Jwks: string(r.Keys)}})
+		require.NoError(t, err)
+		_, err = v.Verify(r.Token, signedAt)
+		require.EqualError(t, err, want)
+	}
 }

@@ -6827,7 +6827,10 @@ type TokenIssuer struct {
 	PolicyClaims []string `protobuf:"bytes,9,rep,name=policy_claims,json=policyClaims,proto3" json:"policy_claims,omitempty"`
 	// Its keys themselves, as a JSON Web Key Set, in place of jwks_url: of an issuer that the control plane cannot reach,
 	// such as the API server of Kubernetes. Only public keys.
-	Jwks          string `protobuf:"bytes,10,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	Jwks string `protobuf:"bytes,10,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	// Claim that names the project, in place of the key's: one of the key's organization, such as that of a namespace. A
+	// token that names none, or one that does not exist, is refused. Empty: the project is the key's.
+	ProjectClaim  string `protobuf:"bytes,11,opt,name=project_claim,json=projectClaim,proto3" json:"project_claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6928,6 +6931,13 @@ func (x *TokenIssuer) GetPolicyClaims() []string {
 func (x *TokenIssuer) GetJwks() string {
 	if x != nil {
 		return x.Jwks
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetProjectClaim() string {
+	if x != nil {
+		return x.ProjectClaim
 	}
 	return ""
 }
@@ -8401,7 +8411,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12!\n" +
 	"\fmax_messages\x18\r \x01(\rR\vmaxMessages\x12&\n" +
 	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure:E\xd2\xf3\x18A\n" +
-	"?what is masked or refused; a provider sees no more than without\"\xfe\x04\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xab\x05\n" +
 	"\vTokenIssuer\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
 	"\x06issuer\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
@@ -8416,7 +8426,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bdisabled\x18\b \x01(\bR\bdisabled\x124\n" +
 	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims\x12\x1d\n" +
 	"\x04jwks\x18\n" +
-	" \x01(\tB\t\xca\xf3\x18\x058\x01\x88\x01\x01R\x04jwks:\x8a\x01\xca\xf3\x18O\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys \x0e*\x06admins:\n" +
+	" \x01(\tB\t\xca\xf3\x18\x058\x01\x88\x01\x01R\x04jwks\x12+\n" +
+	"\rproject_claim\x18\v \x01(\tB\x06\xca\xf3\x18\x028\x02R\fprojectClaim:\x8a\x01\xca\xf3\x18O\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys \x0e*\x06admins:\n" +
 	"keys:writeR\x05mgjwt\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xea\x01\n" +
 	"\fTokenBinding\x12\x1f\n" +
 	"\x03key\x18\x01 \x01(\tB\r\xca\xf3\x18\t(\x018\x04z\x03KeyR\x03key\x12E\n" +
