@@ -45,7 +45,8 @@ type bench struct {
 	url       string
 	etcd      *clientv3.Client
 	dashboard *dashboard.Dashboard
-	api       *adminapi.Client // of the owner of everything
+	api       *adminapi.Client        // of the owner of everything
+	owners    *configstore.OwnerIndex // which does not run
 	terminals func(context.Context, string) (*configv1.Account, error)
 	server    *httptest.Server
 	ledger    *ledger
@@ -78,13 +79,15 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	}
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())
+	b.owners = configstore.NewOwnerIndex(store)
 	var audits audit.Store
 	var versions audit.VersionStore
 	if real != nil {
 		audits, versions = real, real
 	}
 	handler := api.New(api.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
+		Store: store, Owners: b.owners,
+		Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
 		Plane:   b.plane, Audit: audit.New(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
 		Batch: b.jobs, Quotas: b.jobs,
