@@ -113,6 +113,10 @@ func passesItsTest(t *testing.T, _ *release) {
 func uninstalls(t *testing.T, _ *release) {
 	out, err := command("helm", "uninstall", "gw", "--namespace", space, "--wait", "--timeout", "120s")
 	require.NoError(t, err, out)
+	// Their end would be that of all objects, so it is for the operator to say. Another release has its own.
+	const definitions = "app.kubernetes.io/part-of=modelgate"
+	require.Contains(t, kubectl(t, "get", "crd", "-o", "name", "--selector", definitions), "models.modelgate.dev")
+	kubectl(t, "delete", "crd", "--selector", definitions)
 	eventually(t, 90*time.Second, "nothing is left but the root secret", func() error {
 		left := kubectl(t, "-n", space, "get", "-o", "name",
 			"all,configmaps,secrets,serviceaccounts,networkpolicies,poddisruptionbudgets,horizontalpodautoscalers,persistentvolumeclaims,ingresses,roles,rolebindings")
