@@ -30,6 +30,7 @@ type Directory struct {
 type Caller struct {
 	Internal      bool   // the job service acts for Key
 	Key           string // a key's name
+	Project       string // of the job, if a token has named another one than the key's
 	Authorization string // header value
 	Address       string // in Envoy's format
 	Path          string
@@ -49,7 +50,9 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	var why string
 	switch {
 	case c.Internal:
-		key = d.Keyring.ByName(c.Key)
+		if key = d.Keyring.ByName(c.Key); key != nil && c.Project != "" && key.Organization != "" {
+			key.Project = c.Project
+		}
 		why = "The API key on whose behalf this is asked is gone, disabled or expired."
 	case c.Authorization == "" && c.Certificate != "":
 		key, why = d.ofCertificate(c.Gateway, c.Certificate)

@@ -13,17 +13,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/internal/request"
 )
 
-// Names of the headers that say upstream who a request is from. What a client sends in them is removed.
-const (
-	HeaderKey          = "x-modelgate-key"
-	HeaderOrganization = "x-modelgate-organization"
-	HeaderProject      = "x-modelgate-project"
-	HeaderUser         = "x-modelgate-user"
-)
+// HeaderUser says upstream who the user of a request is, as other headers say whose key it has. What a client sends in
+// them is removed.
+const HeaderUser = "x-modelgate-user"
 
 // Authorize implements ext_authz. It admits a request with a key that may be used for its path and from its address.
 // The upstream does not get the key.
@@ -63,8 +60,8 @@ func (c *Checks) admitted(s request.Subject) (*authv3.CheckResponse, error) {
 	ok := &authv3.OkHttpResponse{HeadersToRemove: append([]string{"authorization"}, c.options.KeyHeaders...)}
 	facts := map[string]any{}
 	for _, of := range []struct{ header, fact, value string }{
-		{HeaderKey, "key", s.Key}, {HeaderOrganization, "organization", s.Organization},
-		{HeaderProject, "project", s.Project}, {HeaderUser, "user", s.User},
+		{envoy.HeaderKey, "key", s.Key}, {envoy.HeaderOrganization, "organization", s.Organization},
+		{envoy.HeaderProject, "project", s.Project}, {HeaderUser, "user", s.User},
 	} {
 		if of.value == "" {
 			ok.HeadersToRemove = append(ok.HeadersToRemove, of.header)

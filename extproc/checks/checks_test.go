@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/checks"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -94,8 +95,8 @@ func TestAuthorize(t *testing.T) {
 			for _, h := range out.GetOkResponse().GetHeaders() {
 				set[h.GetHeader().GetKey()] = h.GetHeader().GetValue()
 			}
-			require.Equal(t, map[string]string{checks.HeaderKey: "key_1", checks.HeaderOrganization: "acme",
-				checks.HeaderProject: "web"}, set)
+			require.Equal(t, map[string]string{envoy.HeaderKey: "key_1", envoy.HeaderOrganization: "acme",
+				envoy.HeaderProject: "web"}, set)
 			require.ElementsMatch(t, []string{"authorization", "x-api-key", checks.HeaderUser},
 				out.GetOkResponse().GetHeadersToRemove(), "the upstream gets no key, and no name that a client has made up")
 			require.Equal(t, "key_1", out.GetDynamicMetadata().GetFields()["key"].GetStringValue())

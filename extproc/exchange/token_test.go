@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/jwtauth"
 	"github.com/modelgate/modelgate/internal/policy"
 )
@@ -104,4 +106,24 @@ func TestAWorkloadOfAClusterIsCountedInTheProjectOfItsNamespace(t *testing.T) {
 	_, reply := m.chat(ask40)
 	require.Equal(t, http.StatusUnauthorized, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "the claim that names its project is not there")
+}
+
+// TestALineOfABatchCountsInTheProjectOfItsBatch has a project that a token has named. Otherwise a batch would be a way
+// around the limits and budgets of a namespace.
+func TestALineOfABatchCountsInTheProjectOfItsBatch(t *testing.T) {
+	m := newMeter(t, &configv1.Key{Name: "key_1", Organization: "cluster", Project: "others"})
+	m.config.Projects = map[string]*configv1.Project{"cluster/team a": {Limits: []*configv1.Limit{
+		{Domain: "requests", Unit: configv1.Unit_DAY, RequestsPerUnit: 1}}}, "cluster/others": {}}
+	for i, c := range []struct {
+		header, project string
+		refused         bool
+	}{{"team+a", "team a", false}, {"team+a", "team a", true}, {"", "others", false}} {
+		x := exchange.NewInternal(m.env, m.config)
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/chat/completions"}, {Name: "content-type", Value: "application/json"},
+			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderProject, Value: c.header}}, false)
+		reply := x.RequestBody(t.Context(), []byte(ask40))
+		require.Equal(t, c.refused, reply.Immediate != nil, i)
+		require.Equal(t, c.project, x.Close().Project, i)
+	}
 }

@@ -44,16 +44,17 @@ func (l *line) tokens() int64 { return int64(len(l.body)/4) + l.maxTokens }
 
 // An asker asks lines, one after the other.
 type asker struct {
-	s      *Service
-	key    string
-	batch  string
-	path   string
-	shared *shared
-	trace  *lineTrace
-	met    *encounter
-	buffer bytes.Buffer // of the answer's body
-	held   *memory.Hold // of the batch
-	large  int64        // bytes that it has of that for buffer
+	s       *Service
+	key     string
+	project string
+	batch   string
+	path    string
+	shared  *shared
+	trace   *lineTrace
+	met     *encounter
+	buffer  bytes.Buffer // of the answer's body
+	held    *memory.Hold // of the batch
+	large   int64        // bytes that it has of that for buffer
 }
 
 // ask asks a line until an answer is final. It reports false if there is none: begin ended before a try, or asking
@@ -112,8 +113,8 @@ func (a *asker) send(ctx context.Context, l *line, again bool) (answer, http.Hea
 	ctx, cancel := context.WithTimeout(ctx, a.s.Limits.Line)
 	defer cancel()
 	r, err := a.s.Gateway.Ask(a.trace.context(ctx), gateway.Ask{
-		Key: a.key, Charge: a.batch + "/" + strconv.Itoa(l.number), Again: again, Method: http.MethodPost, Path: a.path,
-		Body: l.body,
+		Key: a.key, Project: a.project, Charge: a.batch + "/" + strconv.Itoa(l.number), Again: again,
+		Method: http.MethodPost, Path: a.path, Body: l.body,
 	})
 	if err != nil {
 		return unanswered(err), nil, err

@@ -278,7 +278,7 @@ func TestCancel(t *testing.T) {
 		b := cancel(w, id)
 		require.Equal(t, "cancelling", b.status())
 		require.EqualValues(t, 10, b.Get("request_counts.completed").Int())
-		w.until(id, func(b wire) bool { return b.status() == "cancelling" })
+		w.eventually(func() bool { return w.logs.FilterMessageSnippet("no more of its lines").Len() == 1 })
 		total, _ := w.asked.total()
 		close(release)
 		b = w.over(id)

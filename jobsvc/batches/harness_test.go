@@ -26,6 +26,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"gocloud.dev/blob"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -65,12 +66,16 @@ type world struct {
 	limits  batches.Limits
 	key     string // whose calls are made
 	now     func() time.Time
+	log     *zap.Logger
+	logs    *observer.ObservedLogs
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, server: etcdtest.New(t), folder: t.TempDir(), asked: &asked{answer: fine, times: map[string]int{},
 		answers: map[string]int{}}, key: "key-1", now: time.Now}
+	core, logs := observer.New(zap.InfoLevel)
+	w.log, w.logs = zap.New(core), logs
 	w.etcd = w.server.Client(t)
 	w.store = store.New(w.etcd)
 	w.objects = configstore.New(w.etcd, func(configv1.Object) error { return nil }, zap.NewNop())
@@ -96,7 +101,7 @@ func (w *world) service(etcd *clientv3.Client) *batches.Service {
 		through = w.gateway
 	}
 	s, err := batches.New(batches.Options{
-		Store: store.New(etcd).Archived(w.bucket), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(),
+		Store: store.New(etcd).Archived(w.bucket), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: w.log,
 		Registerer: prometheus.NewRegistry(),
 		Queue:      queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
 		Objects:    w.objects, Ledger: w.ledger,

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/files"
@@ -91,14 +93,14 @@ func (w *work) eachAnswer(ctx context.Context, take func(kind byte, line int, an
 
 // A running is a batch whose lines are being asked.
 type running struct {
-	s                *Service
-	batch, key, path string
-	results          *results
-	open             *budget // of lines: see Limits.Open
-	lanes            map[string]*lane
-	trace            *lineTrace
-	workers          sync.WaitGroup
-	left             atomic.Int64 // lines that were handed out, but have no answer
+	s                         *Service
+	batch, key, project, path string
+	results                   *results
+	open                      *budget // of lines: see Limits.Open
+	lanes                     map[string]*lane
+	trace                     *lineTrace
+	workers                   sync.WaitGroup
+	left                      atomic.Int64 // lines that were handed out, but have no answer
 }
 
 // A lane is the lines of one model. Models that are slow do not hold up others before all open lines are theirs.
@@ -126,7 +128,8 @@ func (w *work) askAll(ctx context.Context, done *set, t *lineTrace) error {
 	defer expiry.Stop()
 
 	open := newBudget(int64(w.s.Limits.Open))
-	r := &running{s: w.s, batch: w.rec.ID, key: b.Key, path: b.Endpoint, open: open, lanes: map[string]*lane{}, trace: t}
+	r := &running{s: w.s, batch: w.rec.ID, key: b.Key, project: w.rec.Tenant.Project, path: b.Endpoint, open: open,
+		lanes: map[string]*lane{}, trace: t}
 	r.results = w.newResults(func(lines int) {
 		open.put(int64(lines))
 		if w.rec.Value.Status == job.BatchCancelling { // as the write has found
@@ -196,6 +199,7 @@ func (s *Service) follow(ctx context.Context, tenant store.Tenant, id string, st
 		if rec, err := Kind.Get(ctx, s.Store, tenant, id); err == nil {
 			if rec.Value.Status == job.BatchCancelling {
 				stop(errCancelled)
+				s.Log.Info("the batch is cancelled; no more of its lines are begun", zap.String("batch", id))
 				return
 			}
 			s.next(ctx, rec)
@@ -242,8 +246,8 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 
 // ask asks the lines of a lane, until there are no more.
 func (r *running) ask(begin, asking context.Context, l *lane) {
-	a := asker{s: r.s, held: r.results.w.held, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace,
-		met: &r.results.met}
+	a := asker{s: r.s, held: r.results.w.held, key: r.key, project: r.project, batch: r.batch, path: r.path,
+		shared: l.shared, trace: r.trace, met: &r.results.met}
 	for next := range l.queue {
 		if got, ok := a.ask(begin, asking, next); ok {
 			r.results.add(next.number, next.customID, &got)

@@ -66,8 +66,10 @@ func (g *Gateway) Close() { g.http.CloseIdleConnections() }
 
 // An Ask is a request to OpenAI's API on behalf of a key.
 type Ask struct {
-	Key    string // name of the Key object
-	Charge string // id under which an exchange that finishes is charged once, even if it is repeated; may be empty
+	Key string // name of the Key object
+	// Project that has the job, within the key's organization. A token may have named another one than the key's.
+	Project string
+	Charge  string // id under which an exchange that finishes is charged once, even if it is repeated; may be empty
 	// Again says that the caller asks again if waiting may help.
 	Again  bool
 	Method string
@@ -88,6 +90,9 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	}
 	maps.Copy(r.Header, a.Header)
 	r.Header.Set(envoy.HeaderKey, a.Key)
+	if a.Project != "" {
+		r.Header.Set(envoy.HeaderProject, url.QueryEscape(a.Project))
+	}
 	if a.Charge != "" {
 		charge := a.Charge
 		if a.Again {

@@ -38,14 +38,14 @@ func TestAsksOnBehalfOfAKey(t *testing.T) {
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
-		require.Equal(t, []string{"key_a", "batch_1/7 again", "", "application/json", `{"model":"m"}`,
+		require.Equal(t, []string{"key_a", "team+a", "batch_1/7 again", "", "application/json", `{"model":"m"}`,
 			"/v1/chat/completions"},
-			[]string{r.Header.Get(envoy.HeaderKey), r.Header.Get(envoy.HeaderCharge), r.Header.Get(envoy.HeaderProvider),
-				r.Header.Get("Content-Type"), string(body), r.URL.Path})
+			[]string{r.Header.Get(envoy.HeaderKey), r.Header.Get(envoy.HeaderProject), r.Header.Get(envoy.HeaderCharge),
+				r.Header.Get(envoy.HeaderProvider), r.Header.Get("Content-Type"), string(body), r.URL.Path})
 		w.WriteHeader(http.StatusTeapot)
 	})
-	answer, err := g.Ask(t.Context(), Ask{Key: "key_a", Charge: "batch_1/7", Again: true, Method: http.MethodPost,
-		Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)})
+	answer, err := g.Ask(t.Context(), Ask{Key: "key_a", Project: "team a", Charge: "batch_1/7", Again: true,
+		Method: http.MethodPost, Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)})
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusTeapot, answer.StatusCode)

@@ -60,8 +60,8 @@ func (w *worker) answer(ctx context.Context, body []byte) ([]byte, error) {
 func (w *worker) try(ctx context.Context, body []byte) ([]byte, error) {
 	asking, cancel := context.WithCancel(ctx) // ends the reading of a stream
 	defer cancel()
-	answer, err := w.Gateway.Ask(asking, gateway.Ask{Key: w.r.Value.Key, Charge: w.r.ID, Method: http.MethodPost,
-		Path: path, Body: body})
+	answer, err := w.Gateway.Ask(asking, gateway.Ask{Key: w.r.Value.Key, Project: w.r.Tenant.Project, Charge: w.r.ID,
+		Method: http.MethodPost, Path: path, Body: body})
 	if err != nil {
 		return nil, unasked
 	}

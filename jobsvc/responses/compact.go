@@ -17,8 +17,8 @@ func (s *Service) compact(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	body := t.with(t.items, t.native, set("model", text(t.model)))
 	ctx, cancel := context.WithTimeout(traced(r), s.Limits.Answer)
 	defer cancel()
-	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: c.Key, Method: http.MethodPost, Path: path + "/compact",
-		Header: costOf(r), Body: body})
+	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: c.Key, Project: c.Tenant.Project, Method: http.MethodPost,
+		Path: path + "/compact", Header: costOf(r), Body: body})
 	if err != nil {
 		return unreachable(err)
 	}

@@ -33,8 +33,8 @@ const (
 func (s *Service) relay(w http.ResponseWriter, r *http.Request, t *turn) error {
 	ctx, cancel := context.WithTimeout(traced(r), s.Limits.Answer)
 	defer cancel()
-	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: t.caller.Key, Method: http.MethodPost, Path: path,
-		Header: costOf(r), Body: t.ask()})
+	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: t.caller.Key, Project: t.caller.Tenant.Project,
+		Method: http.MethodPost, Path: path, Header: costOf(r), Body: t.ask()})
 	if err != nil {
 		return unreachable(err)
 	}

@@ -40,6 +40,9 @@ func admit(c *call.Call) *openai.Error {
 	h := c.Headers
 	caller := access.Caller{Internal: c.Internal, Key: h.Get(envoy.HeaderKey), Authorization: Authorization(c),
 		Address: h.Get(envoy.HeaderAddress), Path: c.Endpoint}
+	if c.Internal {
+		caller.Project, _ = url.QueryUnescape(h.Get(envoy.HeaderProject)) // the job service has written it
+	}
 	if c.Gateway != "" {
 		caller.Gateway, caller.Certificate = c.Gateway, h.Get(envoy.HeaderCertificate)
 	}
