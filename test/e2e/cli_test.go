@@ -23,7 +23,8 @@ func TestCommandLine(t *testing.T) {
 	id, key := gjson.Get(made, "id").Str, gjson.Get(made, "key").Str
 	harness.Eventually(t, "the key works", func() error { return g.accepts(key) })
 	require.Contains(t, line("key", "list", "--organization", "O", "-o", "name"), id)
-	require.NotContains(t, line("key", "list", "--organization", "other", "-o", "name"), id)
+	_, err := harness.Command(t, "", "key", "list", "--organization", "other", "-o", "name", "--data", g.Dir)
+	require.ErrorContains(t, err, "exit status 2", "there is no such organization")
 	require.Contains(t, line("key", "get", id), "requests_per_unit: \"1000\"")
 
 	chat := `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`
