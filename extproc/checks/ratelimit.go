@@ -105,9 +105,8 @@ func (c *Checks) take(ctx context.Context, r *rules, m limit.Measure, hits int64
 		return t, err
 	}
 	t.decided.Refused = -1
-	client, refusal := c.client(r.of, e)
-	if refusal != nil {
-		t.refusal = refusal
+	var client *access.Client
+	if client, t.refusal = c.client(r.of, e); client == nil {
 		return t, nil
 	}
 	all := r.book.Rules(client, e["user"], e["model"], e["provider"])
