@@ -5,7 +5,6 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/modelgate/modelgate/envoy"
@@ -34,8 +33,6 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 				return s.open(stream, traits)
 			case accesslogv3.AccessLogService_StreamAccessLogs_FullMethodName:
 				return s.openLogs(stream, peers.From(h)), nil
-			case healthv1.Health_Check_FullMethodName:
-				return peers.Health(stream, s.serving), nil
 			default:
 				if checks := s.checks.Handler(path, stream); checks != nil {
 					return checks, nil

@@ -98,7 +98,6 @@ type Server struct {
 	drain       drain
 	peers       *peers.Peers // or nil
 	checks      *checks.Checks
-	serving     func() error // an error: new streams have to go to other processes
 
 	carriers  carrier.Carriers
 	transport *transport.Server
@@ -131,10 +130,8 @@ func New(o Options) *Server {
 		began:    time.Now(),
 		peers:    o.Peers,
 	}
-	s.serving = func() error { return cmp.Or(s.Ready(), o.Ending()) }
-	s.checks = checks.New(checks.Options{Directory: s.directory, Limits: o.Limits, Names: s.env.Names,
-		Strangers: s.env.Strangers, KeyHeaders: dialects.KeyHeaders(), NewID: s.env.NewID, Now: s.env.Now,
-		Registerer: o.Registerer})
+	s.checks = checks.New(checks.Options{Env: &s.env, Config: s.configuration, KeyHeaders: dialects.KeyHeaders(),
+		Ready: func() error { return cmp.Or(s.Ready(), o.Ending()) }, Registerer: o.Registerer})
 	s.journal.tried.apart = o.Peers != nil
 	s.journal.refused = newRefusedRequests(o.Registerer, o.Spool, process)
 	s.env.Tried = &s.journal.tried
@@ -232,14 +229,6 @@ func (s *Server) configuration() *exchange.Config {
 		return nil // the rest of the budgets is unknown: nobody can overspend after a restart
 	}
 	return s.config.current.Load()
-}
-
-// directory returns the keys and limits of the configuration, or nil if there is none yet.
-func (s *Server) directory() *access.Directory {
-	if c := s.configuration(); c != nil {
-		return &c.Directory
-	}
-	return nil
 }
 
 // Trouble says which services do not answer that the configuration names and requests can do without; empty: none.

@@ -97,7 +97,7 @@ func (c *Call) PassUnseen(reply *Reply) {
 func (c *Call) Again(err error) (Reply, bool) { return c.driver.Again(err) }
 
 // Derived returns the values that are computed from the configuration.
-func (c *Call) Derived() *Derived { return c.Env.derived(c.Config) }
+func (c *Call) Derived() *Derived { return c.Env.Derived(c.Config) }
 
 // Found notes findings in the record.
 func (c *Call) Found(f guard.Finding, n int) {

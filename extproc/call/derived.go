@@ -25,8 +25,8 @@ func (d *Derived) ServedBy(model string) []byte {
 	return d.served.Keep(model, d.Config.Served(model))
 }
 
-// derived returns the cache of a configuration. Nearly always there is only one.
-func (e *Env) derived(c *Config) *Derived {
+// Derived returns the cache of a configuration. Nearly always there is only one.
+func (e *Env) Derived(c *Config) *Derived {
 	if d := e.last.Load(); d != nil && d.Config == c {
 		return d
 	}

@@ -27,7 +27,7 @@ const HeaderUser = "x-modelgate-user"
 func (c *Checks) Authorize(_ context.Context, in *authv3.CheckRequest) (out *authv3.CheckResponse, err error) {
 	var refusal *openai.Error
 	defer func() { c.counted("authorization", refusal == nil, err) }()
-	rules, err := c.directory()
+	config, err := c.config()
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,12 @@ func (c *Checks) Authorize(_ context.Context, in *authv3.CheckRequest) (out *aut
 	path, _, _ := strings.Cut(r.GetPath(), "?")
 	caller := access.Caller{Authorization: c.keyOf(r.GetHeaders()), Path: path,
 		Address: in.GetAttributes().GetSource().GetAddress().GetSocketAddress().GetAddress()}
-	now := c.options.Now()
-	client, refusal := rules.of.Admit(&caller, now)
+	now := c.options.Env.Now()
+	client, refusal := config.Config.Admit(&caller, now)
 	if refusal == nil {
 		return c.admitted(client.Subject(caller.Address))
 	}
-	if client == nil && !c.options.Strangers.Allow(caller.Address, now) {
+	if client == nil && !c.options.Env.Strangers.Allow(caller.Address, now) {
 		refusal = access.TooManyRefusals()
 	}
 	return refused(refusal), nil

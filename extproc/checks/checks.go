@@ -1,35 +1,32 @@
 // Package checks answers Envoys that do not send their requests through the ext_proc filter: the authorization service
-// (ext_authz) checks keys alone, and the rate limit service counts under the limits of the gateway.
+// (ext_authz) checks keys alone, and the rate limit service counts under the limits of the gateway. The health service
+// says whether the process takes new streams.
 package checks
 
 import (
 	"context"
-	"sync/atomic"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/transport"
-	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // Options are the dependencies of Checks.
 type Options struct {
-	// Directory returns the configuration, or nil if there is none yet.
-	Directory func() *access.Directory
-	Limits    limit.Limiter
-	Names     *access.Names
-	Strangers *access.Strangers
+	Env *call.Env
+	// Config returns the configuration, or nil if there is none yet.
+	Config func() *call.Config
+	// Ready returns an error if new streams have to go to another process.
+	Ready func() error
 	// KeyHeaders are the headers in which clients may send a key in place of a bearer token.
 	KeyHeaders []string
-	NewID      func() string
-	Now        func() time.Time
 	Registerer prometheus.Registerer
 }
 
@@ -37,13 +34,6 @@ type Options struct {
 type Checks struct {
 	options Options
 	count   *prometheus.CounterVec
-	last    atomic.Pointer[rules]
-}
-
-// rules are those of a directory.
-type rules struct {
-	of   *access.Directory
-	book *access.Book
 }
 
 // New returns checks that are ready.
@@ -60,13 +50,15 @@ func New(o Options) *Checks {
 	return c
 }
 
-// Handler returns the handler of a stream for a method, or nil if it is none of the two services'.
+// Handler returns the handler of a stream for a method, or nil if it is none of the services'.
 func (c *Checks) Handler(method string, stream *transport.Stream) transport.Handler {
 	switch method {
 	case authv3.Authorization_Check_FullMethodName:
 		return answering(stream, &authv3.CheckRequest{}, c.Authorize)
 	case rlsv3.RateLimitService_ShouldRateLimit_FullMethodName:
 		return answering(stream, &rlsv3.RateLimitRequest{}, c.ShouldRateLimit)
+	case healthv1.Health_Check_FullMethodName:
+		return answering(stream, &healthv1.HealthCheckRequest{}, c.health)
 	}
 	return nil
 }
@@ -104,18 +96,22 @@ func (h *handler[In, Out]) Message(b []byte, _ bool) error {
 // Close implements [transport.Handler].
 func (h *handler[In, Out]) Close() error { return nil }
 
-// directory returns the configuration and its rules.
-func (c *Checks) directory() (*rules, error) {
-	d := c.options.Directory()
-	if d == nil {
+// health implements the health service of gRPC.
+func (c *Checks) health(context.Context, *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
+	says := healthv1.HealthCheckResponse_SERVING
+	if c.options.Ready() != nil {
+		says = healthv1.HealthCheckResponse_NOT_SERVING
+	}
+	return &healthv1.HealthCheckResponse{Status: says}, nil
+}
+
+// config returns the configuration, with its rules.
+func (c *Checks) config() (*call.Derived, error) {
+	config := c.options.Config()
+	if config == nil {
 		return nil, status.Error(codes.Unavailable, "there is no configuration yet")
 	}
-	if last := c.last.Load(); last != nil && last.of == d {
-		return last, nil
-	}
-	next := &rules{d, access.NewBook(*d, c.options.Names)}
-	c.last.Store(next)
-	return next, nil
+	return c.options.Env.Derived(config), nil
 }
 
 func (c *Checks) counted(service string, admitted bool, err error) {

@@ -18,6 +18,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/checks"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -26,18 +27,18 @@ import (
 // A bench has checks over a directory with the key "key_1" of the project acme/web, and the key "key_off".
 type bench struct {
 	*checks.Checks
-	key, off  string
-	directory *access.Directory
+	key, off string
+	config   *call.Config
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	d := &access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
+	d := access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
 		Organizations: map[string]*configv1.Organization{"acme": {Name: "acme", Limits: []*configv1.Limit{
 			{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 1000}}}},
 		Projects: map[string]*configv1.Project{"acme/web": {Name: "acme/web"}},
 	}
-	b := &bench{key: auth.Generate().Reveal(), off: auth.Generate().Reveal(), directory: d}
+	b := &bench{key: auth.Generate().Reveal(), off: auth.Generate().Reveal()}
 	keys := map[string]*configv1.Key{
 		"key_1": {Name: "key_1", Organization: "acme", Project: "web", Addresses: []string{"10.0.0.0/8"},
 			Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 3}}},
@@ -49,9 +50,11 @@ func newBench(t *testing.T) *bench {
 	}
 	d.Keyring = d.Keyring.With(keys)
 	ids := 0
-	b.Checks = checks.New(checks.Options{Directory: func() *access.Directory { return b.directory },
-		Limits: limit.NewMemory(limit.Options{}), Names: access.NewNames(time.Now), KeyHeaders: []string{"x-api-key"},
-		NewID: func() string { ids++; return strconv.Itoa(ids) }, Now: time.Now, Registerer: prometheus.NewRegistry()})
+	b.config = &call.Config{Directory: d}
+	env := &call.Env{Limits: limit.NewMemory(limit.Options{}), Names: access.NewNames(time.Now), Now: time.Now,
+		NewID: func() string { ids++; return strconv.Itoa(ids) }}
+	b.Checks = checks.New(checks.Options{Env: env, Config: func() *call.Config { return b.config },
+		KeyHeaders: []string{"x-api-key"}, Registerer: prometheus.NewRegistry()})
 	return b
 }
 
@@ -102,7 +105,7 @@ func TestAuthorize(t *testing.T) {
 			require.Equal(t, "key_1", out.GetDynamicMetadata().GetFields()["key"].GetStringValue())
 		})
 	}
-	b.directory = nil
+	b.config = nil
 	_, err := b.Authorize(t.Context(), &authv3.CheckRequest{})
 	require.Equal(t, codes.Unavailable, status.Code(err))
 }

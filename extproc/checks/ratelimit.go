@@ -17,6 +17,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -41,14 +42,14 @@ func (c *Checks) ShouldRateLimit(ctx context.Context, in *rlsv3.RateLimitRequest
 	if len(in.GetDescriptors()) > mostDescriptors {
 		return nil, status.Errorf(codes.InvalidArgument, "there are more than %d descriptors", mostDescriptors)
 	}
-	rules, err := c.directory()
+	config, err := c.config()
 	if err != nil {
 		return nil, err
 	}
 	out = &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK}
 	var taken []taken
 	for _, d := range in.GetDescriptors() {
-		t, err := c.take(ctx, rules, measure, hitsOf(in, d), d)
+		t, err := c.take(ctx, config, measure, hitsOf(in, d), d)
 		if err != nil {
 			settle(taken, false)
 			return nil, err
@@ -98,7 +99,7 @@ func settle(all []taken, counts bool) {
 }
 
 // take asks the limits for a descriptor.
-func (c *Checks) take(ctx context.Context, r *rules, m limit.Measure, hits int64,
+func (c *Checks) take(ctx context.Context, config *call.Derived, m limit.Measure, hits int64,
 	d *commonv3.RateLimitDescriptor) (t taken, err error) {
 	e, err := entriesOf(d)
 	if err != nil {
@@ -106,23 +107,23 @@ func (c *Checks) take(ctx context.Context, r *rules, m limit.Measure, hits int64
 	}
 	t.decided.Refused = -1
 	var client *access.Client
-	if client, t.refusal = c.client(r.of, e); client == nil {
+	if client, t.refusal = c.client(&config.Config.Directory, e); client == nil {
 		return t, nil
 	}
-	all := r.book.Rules(client, e["user"], e["model"], e["provider"])
+	all := config.Rules.Rules(client, e["user"], e["model"], e["provider"])
 	t.rules = all.For(func(cel.Program) bool { return true }).Only(m) // an expression has no request to look at
 	t.wanted[m] = hits
 	if len(t.rules.Rules) == 0 {
 		return t, nil
 	}
-	t.decided, err = c.options.Limits.Reserve(ctx, limit.Demand{ID: c.options.NewID(), Rules: t.rules.Rules,
+	t.decided, err = c.options.Env.Limits.Reserve(ctx, limit.Demand{ID: c.options.Env.NewID(), Rules: t.rules.Rules,
 		Amounts: t.wanted})
 	if err != nil {
 		return t, status.Error(codes.Unavailable, err.Error())
 	}
 	if i := t.decided.Refused; i >= 0 {
 		by := access.Refusal{Rule: &t.rules.Rules[i], Of: &t.rules.Scopes[i], Model: e["model"],
-			Organization: client.Organization, Wanted: hits, Left: t.decided.States[i].Remaining, Now: c.options.Now()}
+			Organization: client.Organization, Wanted: hits, Left: t.decided.States[i].Remaining, Now: c.options.Env.Now()}
 		t.refusal = by.RateError(t.decided.RetryAfter)
 	}
 	return t, nil
@@ -157,7 +158,7 @@ func (c *Checks) client(d *access.Directory, e map[string]string) (*access.Clien
 	if !auth.IsBearer(given) {
 		given = "Bearer " + given
 	}
-	client, refusal := d.Admit(&access.Caller{Authorization: given}, c.options.Now())
+	client, refusal := d.Admit(&access.Caller{Authorization: given}, c.options.Env.Now())
 	if client != nil {
 		return client, nil // this service counts, and does not decide what a key may be used for
 	}
