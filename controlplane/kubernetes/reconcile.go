@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/modelgate/modelgate/api/config/crd"
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/owned"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/timing"
@@ -106,17 +105,13 @@ func (r *reconciler) left() (keys []key) {
 		u := r.watches.get(k)
 		if u == nil {
 			keys = append(keys, k)
-		} else if s := r.watches.get(key{secrets, k.namespace, secretName(u)}); hasSecret(u) && s != nil &&
-			due(u, s, time.Now()) {
-			keys = append(keys, k)
+		} else if generated(kindNamed(ref.Kind)) {
+			if s := r.watches.get(key{secrets, k.namespace, secretName(u)}); s != nil && due(u, s, time.Now()) {
+				keys = append(keys, k)
+			}
 		}
 	}
 	return keys
-}
-
-func hasSecret(o *unstructured.Unstructured) bool {
-	k, ok := configv1.FindKind(o.GetKind())
-	return ok && crd.Generated(k.New().ProtoReflect().Descriptor())
 }
 
 // keyOf returns the object of Kubernetes that is an owner.
@@ -230,7 +225,7 @@ func (r *reconciler) renamed(o *outcome) {
 	}
 	kind := kindNamed(o.kind)
 	absent := t.named(o.namespace, o.name) // which others take for its name
-	if crd.Generated(kind.New().ProtoReflect().Descriptor()) {
+	if generated(kind) {
 		absent = ""
 	}
 	name := absent
@@ -274,11 +269,6 @@ func (r *reconciler) withGone(all []outcome, has map[key][]configstore.Ref) (kep
 	return kept, extra
 }
 
-func kindNamed(name string) configv1.Kind {
-	k, _ := configv1.FindKind(name)
-	return k
-}
-
 // declare completes an outcome by what its object declares, or by why it declares nothing.
 func (r *reconciler) declare(ctx context.Context, o *outcome) {
 	kind := kindNamed(o.kind)
@@ -290,7 +280,7 @@ func (r *reconciler) declare(ctx context.Context, o *outcome) {
 	object, to, err := r.watches.translate(o.key, kind, t, o.object)
 	d := &owned.Declared{Kind: kind, Name: t.nameOf(kind, o.object), Object: object, Owner: ownerOf(o.key, o.object),
 		Take: o.object.GetAnnotations()[crd.TakeOver] == "true", Grace: graceOf(o.object)}
-	if err == nil && hasSecret(o.object) {
+	if err == nil && generated(kind) {
 		o.secret = secretName(o.object)
 		to = append(to, key{secrets, o.namespace, o.secret}, key{kind: secrets, namespace: o.namespace})
 		d.Secret, err = r.watches.secretOf(ctx, o.object, d.Name)

@@ -79,9 +79,7 @@ func (w *watches) secretOf(ctx context.Context, o *unstructured.Unstructured, id
 	name := secretName(o)
 	k := key{secrets, o.GetNamespace(), name}
 	if why := w.troubleOf(w.placeOf(k)); why != "" {
-		r := refuse(reasonForbidden, "Secret %s cannot be made: %s", name, why)
-		r.refs, r.waits = true, true
-		return secret.Value{}, r
+		return secret.Value{}, unread(reasonForbidden, "Secret %s cannot be made: %s", name, why)
 	}
 	s := w.get(k)
 	if s == nil {
@@ -164,7 +162,5 @@ func forbidden(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	r := refuse(reasonForbidden, "the service account lacks a right: %v", err)
-	r.refs, r.waits = true, true
-	return r
+	return unread(reasonForbidden, "the service account lacks a right: %v", err)
 }

@@ -151,32 +151,30 @@ func (s *statuses) program(revision int64, missing []string) (keys []key) {
 			len(missing) > 0 && is.reason == reasonProgrammed {
 			continue
 		}
-		now := programmed(missing, s.options.ObjectError(w.ref.Kind, w.ref.Name))
-		if now != is || is.reason == reasonPending {
-			next := *w
-			next.conditions = maps.Clone(w.conditions)
-			next.conditions[crd.Programmed] = now
-			s.wanted[k] = &next
+		if s.says(k, w, missing) || is.reason == reasonPending {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
 
+// says has an object say whether the data plane has it, and reports whether that is new. The caller holds the lock.
+func (s *statuses) says(k key, w *wanted, missing []string) bool {
+	now := programmed(missing, s.options.ObjectError(w.ref.Kind, w.ref.Name))
+	if now == w.conditions[crd.Programmed] {
+		return false
+	}
+	next := *w // which others read without the lock
+	next.conditions = maps.Clone(w.conditions)
+	next.conditions[crd.Programmed] = now
+	s.wanted[k] = &next
+	return true
+}
+
 // recheck looks whether what is in force still is, until ctx ends.
 func (s *statuses) recheck(ctx context.Context) {
 	for timing.Sleep(ctx, recheck) == nil {
-		s.mu.Lock()
-		newest := int64(0)
-		for _, w := range s.wanted {
-			if is := w.conditions[crd.Programmed].reason; is == reasonProgrammed || is == reasonRefused {
-				newest = max(newest, w.revision)
-			}
-		}
-		s.mu.Unlock()
-		if newest > 0 {
-			s.queue.add(s.reprogram()...)
-		}
+		s.queue.add(s.reprogram()...)
 	}
 }
 
@@ -189,11 +187,7 @@ func (s *statuses) reprogram() (keys []key) {
 		if is.reason != reasonProgrammed && is.reason != reasonRefused {
 			continue
 		}
-		if now := programmed(nil, s.options.ObjectError(w.ref.Kind, w.ref.Name)); now != is {
-			next := *w
-			next.conditions = maps.Clone(w.conditions)
-			next.conditions[crd.Programmed] = now
-			s.wanted[k] = &next
+		if s.says(k, w, nil) {
 			keys = append(keys, k)
 		}
 	}

@@ -65,13 +65,12 @@ func mayTenant(k configv1.Kind) bool {
 
 // nameOf returns what an object is called in the gateway.
 func (t tenancy) nameOf(k configv1.Kind, o *unstructured.Unstructured) string {
-	m := k.New().ProtoReflect().Descriptor()
 	switch {
 	case k.Name == configv1.KeyKind().Name:
 		return "key_" + id.Derived(o.GetCreationTimestamp().Time, string(o.GetUID()))
-	case crd.Generated(m):
+	case generated(k):
 		return authz.TokenIDPrefix + "_" + id.Derived(o.GetCreationTimestamp().Time, string(o.GetUID()))
-	case options.Of(m.Fields().ByName("name")).GetForm() == options.Form_SINGLE:
+	case options.Of(k.New().ProtoReflect().Descriptor().Fields().ByName("name")).GetForm() == options.Form_SINGLE:
 		return "default"
 	}
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "name")
@@ -184,6 +183,13 @@ type refusal struct {
 func refuse(reason, format string, args ...any) *refusal {
 	return &refusal{reason: reason, message: fmt.Sprintf(format, args...), refs: reason == reasonRefNotPermitted,
 		ends: reason == reasonRefNotPermitted || reason == reasonNotBound || reason == reasonNotPermitted}
+}
+
+// unread is a refusal because of what the object refers to. The last good version stays in force until that is there.
+func unread(reason, format string, args ...any) *refusal {
+	r := refuse(reason, format, args...)
+	r.refs, r.waits = true, true
+	return r
 }
 
 // Error returns the message.

@@ -140,32 +140,23 @@ func (t *translator) read(kind string, ref map[string]any) (string, error) {
 	if namespace == "" {
 		namespace = t.from.namespace
 	}
-	if namespace != t.from.namespace {
-		t.needs = append(t.needs, key{kind: grants, namespace: namespace}, key{kind: grants})
-		if err := t.watches.refers(t.from, kind, namespace, name); err != nil {
-			return "", err
-		}
+	if err := t.mayRefer(kind, namespace, name); err != nil {
+		return "", err
 	}
 	k := key{kind, namespace, name}
 	t.needs = append(t.needs, k, key{kind: kind, namespace: namespace})
 	if why := t.watches.troubleOf(t.watches.placeOf(k)); why != "" {
-		return "", t.unread(reasonForbidden, "%s %s/%s cannot be read: %s", kindOf(kind), namespace, name, why)
+		return "", unread(reasonForbidden, "%s %s/%s cannot be read: %s", kindOf(kind), namespace, name, why)
 	}
 	o := t.watches.get(k)
 	if o == nil {
-		return "", t.unread(kindOf(kind)+"NotFound", "%s %s/%s is not there", kindOf(kind), namespace, name)
+		return "", unread(kindOf(kind)+"NotFound", "%s %s/%s is not there", kindOf(kind), namespace, name)
 	}
 	text, ok := dataOf(o, member)
 	if !ok {
-		return "", t.unread(reasonKeyNotFound, "%s %s/%s has no key %s", kindOf(kind), namespace, name, member)
+		return "", unread(reasonKeyNotFound, "%s %s/%s has no key %s", kindOf(kind), namespace, name, member)
 	}
 	return text, nil
-}
-
-func (t *translator) unread(reason, format string, args ...any) *refusal {
-	r := refuse(reason, format, args...)
-	r.refs, r.waits = true, true
-	return r
 }
 
 // dataOf returns a member of a Secret or a ConfigMap, without line feeds at its end.
@@ -182,6 +173,15 @@ func dataOf(o *unstructured.Unstructured, member string) (string, bool) {
 		text = string(plain)
 	}
 	return strings.TrimRight(text, "\r\n"), true
+}
+
+// mayRefer returns why the object may not refer to one, if that is in another namespace.
+func (t *translator) mayRefer(kind, namespace, name string) error {
+	if namespace == t.from.namespace {
+		return nil
+	}
+	t.needs = append(t.needs, key{kind: grants, namespace: namespace}, key{kind: grants})
+	return t.watches.refers(t.from, kind, namespace, name)
 }
 
 // refer replaces the names of objects by those that they have in the gateway.
@@ -216,27 +216,24 @@ func (t *translator) name(kind, written string) (string, error) {
 	if written == "" {
 		return "", nil
 	}
+	if err := t.mayRefer(kind, namespace, name); err != nil {
+		return "", err
+	}
 	of := t.tenancy
 	if namespace != t.from.namespace {
-		t.needs = append(t.needs, key{kind: grants, namespace: namespace}, key{kind: grants})
-		if err := t.watches.refers(t.from, kind, namespace, name); err != nil {
-			return "", err
-		}
 		var r *refusal
 		if of, r = t.watches.tenancyOf(namespace); r != nil {
 			return "", r
 		}
 	}
-	k, _ := configv1.FindKind(kind)
-	at := key{kind, namespace, name}
+	k, at := kindNamed(kind), key{kind, namespace, name}
 	t.needs = append(t.needs, at)
-	generated := crd.Generated(k.New().ProtoReflect().Descriptor())
 	switch o := t.watches.get(at); {
 	case o != nil:
 		return of.nameOf(k, o), nil
-	case generated && !of.platform:
-		return "", t.unread(reasonNotFound, "%s %s/%s is not there", kind, namespace, name)
-	case generated:
+	case generated(k) && !of.platform:
+		return "", unread(reasonNotFound, "%s %s/%s is not there", kind, namespace, name)
+	case generated(k):
 		return name, nil // it may be the id of one that is not declared here
 	}
 	return of.named(namespace, name), nil

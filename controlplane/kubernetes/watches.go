@@ -41,6 +41,14 @@ func resourceOf(kind string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: kind}
 }
 
+func kindNamed(name string) configv1.Kind {
+	k, _ := configv1.FindKind(name)
+	return k
+}
+
+// generated reports whether the gateway gives objects of a kind their names, and their secrets.
+func generated(k configv1.Kind) bool { return crd.Generated(k.New().ProtoReflect().Descriptor()) }
+
 // A place is what one watch is of: a kind within a namespace, or in all. One object is named, or all are meant.
 type place struct{ kind, namespace, name string }
 
