@@ -245,29 +245,35 @@ func (q *Query) Kept(now time.Time) bool {
 // begin again.
 func (s Store) Read(ctx context.Context, q *Query, rest segment.Query, begin func(), sum func(*Row),
 	row func(*segment.Row)) error {
-	for range tries {
-		before, err := s.version(ctx)
-		if err != nil {
-			return err
-		}
+	return s.unchanged(ctx, func() error {
 		all, err := s.read(ctx, q)
 		if err != nil {
 			return err
 		}
-		err = s.Segments.EachUntallied(ctx, rest, func() {
+		return s.Segments.EachUntallied(ctx, rest, func() {
 			begin()
 			for i := range all {
 				sum(&all[i])
 			}
 		}, row)
+	})
+}
+
+// unchanged calls read, again if rows were added meanwhile.
+func (s Store) unchanged(ctx context.Context, read func() error) error {
+	for range tries {
+		before, err := s.version(ctx)
 		if err != nil {
+			return err
+		}
+		if err := read(); err != nil {
 			return err
 		}
 		if after, err := s.version(ctx); err != nil || after == before {
 			return err
 		}
 	}
-	return errChanging()
+	return errors.New("reading tallies: they change all the time")
 }
 
 // mostDays is how long the time of a search is of which the tallies are read.
@@ -275,7 +281,7 @@ const mostDays = 100
 
 // Search returns the exchanges that a search wants. Its filters are those of the query, which may lack some: on days
 // that have none of the query, only what is in no sum is looked at.
-func (s Store) Search(ctx context.Context, q *Query, search segment.Query) ([]segment.Row, error) {
+func (s Store) Search(ctx context.Context, q *Query, search segment.Query) (rows []segment.Row, err error) {
 	q.From, q.To, q.Width = time.UnixMicro(search.From), time.UnixMicro(search.To), day*time.Second
 	if search.To == 0 {
 		q.To = s.DB.Now().Add(2 * q.Width)
@@ -285,30 +291,19 @@ func (s Store) Search(ctx context.Context, q *Query, search segment.Query) ([]se
 	if long := q.To.Sub(q.From); bare || long < 2*q.Width || long > mostDays*q.Width {
 		return s.Segments.Search(ctx, search)
 	}
-	for range tries {
-		before, err := s.version(ctx)
-		if err != nil {
-			return nil, err
-		}
+	err = s.unchanged(ctx, func() error {
 		all, err := s.read(ctx, q)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		begun := func(from, to int64) bool {
 			return slices.ContainsFunc(all, func(r Row) bool { return r.Start*1e6 <= to && (r.Start+day)*1e6 > from })
 		}
-		rows, err := s.Segments.SearchSome(ctx, search, begun)
-		if err != nil {
-			return nil, err
-		}
-		if after, err := s.version(ctx); err != nil || after == before {
-			return rows, err
-		}
-	}
-	return nil, errChanging()
+		rows, err = s.Segments.SearchSome(ctx, search, begun)
+		return err
+	})
+	return rows, err
 }
-
-func errChanging() error { return errors.New("reading tallies: they change all the time") }
 
 // version returns a number that changes when rows are added.
 func (s Store) version(ctx context.Context) (n int64, err error) {
