@@ -37,8 +37,8 @@ type Options struct {
 	AdminSocket string // of Envoy
 	Concurrency int    // worker threads; 0: one for each core
 
-	Admin         net.Listener // for /healthz, /readyz and /metrics
-	ExtProc       string       // address of the ext_proc service
+	Admin         net.Listener        // for /healthz, /readyz and /metrics
+	ExtProc       bootstrap.Addresses // of the ext_proc service
 	Secure        credentials.TransportCredentials
 	ShutdownDelay time.Duration // during which connections are still accepted when it ends
 	Grace         time.Duration // during which requests may go on after that

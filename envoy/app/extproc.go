@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
+	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 )
 
@@ -30,18 +30,20 @@ type extProcWatch struct {
 	log        *zap.Logger
 }
 
-func watchExtProc(address string, secure credentials.TransportCredentials, log *zap.Logger) (*extProcWatch, error) {
+func watchExtProc(all bootstrap.Addresses, secure credentials.TransportCredentials,
+	log *zap.Logger) (*extProcWatch, error) {
 	var others []grpc.DialOption
-	if all := strings.Split(address, ","); len(all) > 1 { // it is available while one of them is
+	target := all[0].String()
+	if len(all) > 1 { // it is available while one of them is
 		several := manual.NewBuilderWithScheme("several")
 		state := resolver.State{}
 		for _, a := range all {
-			state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+			state.Addresses = append(state.Addresses, resolver.Address{Addr: a.String()})
 		}
 		several.InitialState(state)
-		others, address = append(others, grpc.WithResolvers(several)), "several:///extproc"
+		others, target = append(others, grpc.WithResolvers(several)), "several:///extproc"
 	}
-	connection, err := grpc.NewClient(address, append(others, grpc.WithTransportCredentials(secure),
+	connection, err := grpc.NewClient(target, append(others, grpc.WithTransportCredentials(secure),
 		grpc.WithIdleTimeout(0), grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,

@@ -64,7 +64,11 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, 
 	if err != nil {
 		return err
 	}
-	secure, err := c.followCertificates(p, log)
+	addresses, err := bootstrap.ParseAddresses(c.Extproc)
+	if err != nil {
+		return err
+	}
+	secure, err := c.followCertificates(p, cmp.Or(c.ExtprocTLS.Name, addresses[0].Host), log)
 	if err != nil {
 		return err
 	}
@@ -74,13 +78,15 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, 
 	}
 	return app.Start(ctx, p, app.Options{
 		Binary: binary, Config: config, AdminSocket: socket, Concurrency: c.Concurrency, Admin: admin,
-		ExtProc: c.Extproc, Secure: secure, ShutdownDelay: c.ShutdownDelay, Grace: c.Grace, Log: log,
+		ExtProc: addresses, Secure: secure, ShutdownDelay: c.ShutdownDelay, Grace: c.Grace, Log: log,
 	})
 }
 
 // followCertificates checks the files that Envoy reads, and has the log say when a certificate has expired: Envoy
-// only logs the error of the peer that refuses it. It returns the credentials for the ext_proc service.
-func (c *envoyRunCmd) followCertificates(p *parts.Parts, log *zap.Logger) (credentials.TransportCredentials, error) {
+// only logs the error of the peer that refuses it. It returns the credentials for the ext_proc service, whose
+// certificate has a name.
+func (c *envoyRunCmd) followCertificates(p *parts.Parts, name string,
+	log *zap.Logger) (credentials.TransportCredentials, error) {
 	xds, err := readMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
 		return nil, err
@@ -94,9 +100,5 @@ func (c *envoyRunCmd) followCertificates(p *parts.Parts, log *zap.Logger) (crede
 	if extProc == nil {
 		return insecure.NewCredentials(), nil
 	}
-	addresses, err := bootstrap.ParseAddresses(c.Extproc)
-	if err != nil {
-		return nil, err
-	}
-	return credentials.NewTLS(extProc.Client(cmp.Or(t.Name, addresses[0].Host))), nil
+	return credentials.NewTLS(extProc.Client(name)), nil
 }
