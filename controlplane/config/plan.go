@@ -94,13 +94,14 @@ func (p *Plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 		return err
 	}
 	change := adminapi.Change{Kind: kind.Name, Name: object.GetName(), Action: adminapi.Updated}
+	there := p.before.Find(kind, object.GetName()) != nil
 	switch {
 	case stored != nil && proto.Equal(stored, object):
 		change.Action = adminapi.Unchanged
-	case p.before.Find(kind, object.GetName()) == nil:
+	case !there:
 		change.Action = adminapi.Created
 	}
-	ref, there := configstore.Ref{Kind: kind.Name, Name: object.GetName()}, p.before.Find(kind, object.GetName()) != nil
+	ref := configstore.Ref{Kind: kind.Name, Name: object.GetName()}
 	if err := p.owned.MayWrite(ref, there, change.Action != adminapi.Unchanged); err != nil {
 		return err
 	}

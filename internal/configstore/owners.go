@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,9 +41,8 @@ func (s *Store) OwnersOf(ctx context.Context) (map[Ref]Owner, int64, error) {
 		return nil, 0, fmt.Errorf("read the owners of objects: %w", err)
 	}
 	all := make(map[Ref]Owner, len(r.Kvs))
-	kinds := kindsByPath()
 	for _, kv := range r.Kvs {
-		if ref, o, ok := ownerOf(kinds, string(kv.Key), kv.Value); ok {
+		if ref, o, ok := ownerOf(string(kv.Key), kv.Value); ok {
 			all[ref] = o
 		}
 	}
@@ -57,25 +57,20 @@ func (s *Store) OwnerOf(ctx context.Context, ref Ref) (Owner, int64, error) {
 	}
 	var o Owner
 	if len(r.Kvs) == 1 {
-		_, o, _ = ownerOf(kindsByPath(), string(r.Kvs[0].Key), r.Kvs[0].Value)
+		_, o, _ = ownerOf(string(r.Kvs[0].Key), r.Kvs[0].Value)
 	}
 	return o, r.Header.Revision, nil
 }
 
 // ownerOf reads a key. What is none of ours is ignored.
-func ownerOf(kinds kindIndex, key string, value []byte) (ref Ref, o Owner, ok bool) {
-	for _, k := range kinds {
-		head := Owners + k.Name + "/"
-		if len(key) <= len(head) || key[:len(head)] != head {
-			continue
-		}
-		name, err := url.PathUnescape(key[len(head):])
-		if err != nil || json.Unmarshal(value, &o) != nil || o.By == "" {
-			return Ref{}, Owner{}, false
-		}
-		return Ref{Kind: k.Name, Name: name}, o, true
+func ownerOf(key string, value []byte) (ref Ref, o Owner, ok bool) {
+	kind, escaped, _ := strings.Cut(strings.TrimPrefix(key, Owners), "/")
+	name, err := url.PathUnescape(escaped)
+	if k, known := configv1.FindKind(kind); !known || k.Name != kind || name == "" || err != nil ||
+		json.Unmarshal(value, &o) != nil || o.By == "" {
+		return Ref{}, Owner{}, false
 	}
-	return Ref{}, Owner{}, false
+	return Ref{Kind: kind, Name: name}, o, true
 }
 
 // SetOwners writes owners, and removes those of objects that have a zero one. It demands that none was written since a

@@ -234,3 +234,6 @@ func ownerOf(inside []string) string {
 	}
 	return ""
 }
+
+// AboutMessage returns what the schema says of a message of the configuration, or "".
+func AboutMessage(m protoreflect.MessageDescriptor) string { return about()[string(m.Name())] }
