@@ -201,7 +201,7 @@ func TestSpanOfAStream(t *testing.T) {
 	require.Equal(t, parentTrace, line["trace_id"])
 	require.Equal(t, hexOf(span.GetSpanId()), line["span_id"])
 	took := time.Duration(span.GetEndTimeUnixNano() - span.GetStartTimeUnixNano())
-	require.InDelta(t, line["total"], took, float64(time.Millisecond),
+	require.InDelta(t, line["total"], took, float64(100*time.Millisecond),
 		"the record's own times; only one of the two clocks is monotonic")
 	attributes := otlptest.Attributes(span.GetAttributes())
 	require.Positive(t, attributes["gen_ai.response.time_to_first_chunk"])

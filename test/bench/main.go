@@ -82,7 +82,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.aiGateway, "aigateway", "", "the command of Envoy AI Gateway (aigw), to measure it too")
 	flags.StringVar(&o.litellm, "litellm", "", "the command of LiteLLM's proxy in its virtual environment, to measure it too")
 	flags.StringVar(&o.portkey, "portkey", "", "the script that starts Portkey's gateway, to measure it too")
-	flags.StringVar(&o.what, "what", "", "measure only the scenarios whose name contains this; instructions: count those of Envoy for each part of the listener")
+	flags.StringVar(&o.what, "what", "", "measure only the scenarios whose name contains one of these, with | between them; instructions: count those of Envoy for each part of the listener")
 	flags.StringVar(&o.out, "out", "", "file that the tables are written to as well")
 	flags.StringVar(&o.record, "record", "", "file that the ratios are written to")
 	flags.StringVar(&o.check, "check", "", "file with recorded ratios: print those that have moved")

@@ -99,9 +99,12 @@ func (s scenario) suits(t *target) bool {
 	return !s.translated || t.translated != ""
 }
 
-// chosen returns the scenarios whose name contains a text.
+// chosen returns the scenarios whose name contains one of the texts with "|" between them.
 func chosen(all []scenario, what string) []scenario {
-	return slices.DeleteFunc(all, func(s scenario) bool { return !strings.Contains(s.name, what) })
+	texts := strings.Split(what, "|")
+	return slices.DeleteFunc(all, func(s scenario) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(s.name, text) })
+	})
 }
 
 // filesBeside are the open files that a proxy has whether or not there are streams.

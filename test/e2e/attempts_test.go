@@ -86,7 +86,7 @@ func TestADeadProviderBehindAFallbackIsSeen(t *testing.T) {
 		require.Positive(t, second.FirstByteMS)
 		require.GreaterOrEqual(t, second.StartMS, first.StartMS+first.DurationMS-1)
 		if name == "silent" {
-			require.InDelta(t, time.Second.Milliseconds(), first.DurationMS, 400)
+			require.GreaterOrEqual(t, first.DurationMS, time.Second.Milliseconds()-1)
 		}
 	}
 	health := g.health(t)

@@ -96,9 +96,10 @@ func (w *ward) await() {
 			i := w.open[ill.subject]
 			t.Logf("%s (%s after its cause), %+v %+v %q", i.Why, i.Since.Sub(ill.first), i.Hit, i.Change, i.Gateway)
 			require.Equal(t, []string{adminapi.IncidentOpen, ill.kind}, []string{i.State, i.Kind})
-			require.WithinRange(t, i.Since, ill.first.Add(-time.Second), cmp.Or(ill.last, ill.first).Add(time.Second+ill.slack))
+			require.WithinRange(t, i.Since, ill.first.Add(-harness.Clocks),
+				cmp.Or(ill.last, ill.first).Add(harness.Clocks+ill.slack))
 			if ill.slack == 0 && ill.hit > 0 {
-				require.WithinDuration(t, ill.first, i.Since, time.Second)
+				require.WithinDuration(t, ill.first, i.Since, harness.Clocks)
 			}
 			require.Contains(t, i.Why, ill.why+i.Since.UTC().Format(time.TimeOnly)+" UTC")
 			require.Len(t, i.Transitions, 1)
@@ -174,7 +175,7 @@ func (w *ward) end() {
 			require.Equal(t, adminapi.IncidentClosed, i.Transitions[len(i.Transitions)-1].State)
 			require.Len(t, i.Transitions, 2)
 			if ill.hit > 0 && !ill.lasts {
-				require.WithinDuration(t, ill.last, *i.Until, time.Second)
+				require.WithinDuration(t, ill.last, *i.Until, harness.Clocks)
 			} else {
 				require.WithinRange(t, *i.Until, ended[ill.subject].Add(-time.Second), ended[ill.subject].Add(watched))
 			}

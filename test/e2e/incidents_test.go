@@ -152,7 +152,7 @@ func TestAnIncidentFromItsFirstSecondToItsUndo(t *testing.T) {
 	i, err := incident()
 	require.NoError(t, err)
 	require.Equal(t, []string{adminapi.IncidentOpen, adminapi.AttentionCredentialRejected}, []string{i.State, i.Kind})
-	require.WithinDuration(t, first, i.Since, time.Second)
+	require.WithinDuration(t, first, i.Since, harness.Clocks)
 	require.Equal(t, []any{int64(6), []string{"acme"}}, []any{i.Hit.Requests, i.Hit.Organizations})
 	require.Equal(t, []string{"root", "updated", "Provider", "frost"},
 		[]string{i.Change.Actor, i.Change.Action, i.Change.Kind, i.Change.Name})
@@ -179,7 +179,7 @@ func TestAnIncidentFromItsFirstSecondToItsUndo(t *testing.T) {
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
-	require.WithinDuration(t, last, *i.Until, time.Second)
+	require.WithinDuration(t, last, *i.Until, harness.Clocks)
 	require.Len(t, i.Transitions, 2)
 	harness.Within(t, 2*time.Minute, "the message of its end", func() error {
 		if len(f.messages()) < 2 {

@@ -34,6 +34,9 @@ import (
 // not longer for it.
 const patience = time.Minute
 
+// Clocks is how far apart a busy machine may put the times at which a test and the gateway see the same event.
+const Clocks = 5 * time.Second
+
 // Main runs a package's tests and removes what was built for them.
 func Main(m *testing.M) { MainWith(m, (*testing.M).Run) }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,14 +134,16 @@ func soak(t *testing.T, g limitGateway) {
 		return g.memoryUse(t)
 	}
 	warm := until(warmUp)
-	most := warm.heap
+	var heaps []int64
 	for n := int64(warmUp + 2500); n <= total; n += 2500 {
-		most = max(most, until(n).heap)
+		heaps = append(heaps, until(n).heap)
 	}
 	last := g.memoryUse(t)
-	t.Logf("%d requests: heap %d kB, then %d kB at most; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
-		warm.heap>>10, most>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
-	require.Less(t, most, warm.heap+warm.heap/4+(12<<20))
+	// A collection in the middle of a merge of segments finds more. What is never given back is in every measurement.
+	kept := slices.Min(heaps[len(heaps)/2:])
+	t.Logf("%d requests: heap %d kB, then %d; %d kB are kept; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
+		warm.heap>>10, heaps, kept>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
+	require.Less(t, kept, warm.heap+warm.heap/4+(12<<20))
 	require.Less(t, last.envoy, warm.envoy+warm.envoy/5+(16<<20))
 	harness.Eventually(t, "goroutines end", func() error {
 		if g.memoryUse(t).goroutines > warm.goroutines+30 {

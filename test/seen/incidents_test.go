@@ -65,7 +65,7 @@ func (s *scene) compareIncidents(t *testing.T) {
 	s.vendors.mu.Lock()
 	first := s.vendors.first["broken"]
 	s.vendors.mu.Unlock()
-	require.WithinDuration(t, first, broken.Since, time.Second, "the first bad event")
+	require.WithinDuration(t, first, broken.Since, harness.Clocks, "the first bad event")
 	require.Equal(t, want.CostUSD, broken.Hit.CostUSD)
 	require.ElementsMatch(t, want.Organizations, broken.Hit.Organizations)
 	require.Contains(t, broken.Why, "broken fails since "+broken.Since.UTC().Format(time.TimeOnly)+" UTC: ")
