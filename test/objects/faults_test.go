@@ -126,8 +126,8 @@ func TestTheAPIServerMayBeAway(t *testing.T) {
 	gone(t, g, "provider", "q")
 }
 
-// TestManyObjectsAtOnce: all of them are in force and say so, and are stored with a few writes. It prints how long that
-// takes: ten seconds are the bar for 5,000 objects, which MODELGATE_ALL=1 makes.
+// TestManyObjectsAtOnce: all of them are in force and say so, and are stored with a few writes. It prints how long
+// that takes. Ten seconds are the bar for 5,000 objects, which MODELGATE_ALL=1 makes.
 func TestManyObjectsAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.namespace(t, "platform", "")

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -134,16 +133,19 @@ func soak(t *testing.T, g limitGateway) {
 		return g.memoryUse(t)
 	}
 	warm := until(warmUp)
-	var heaps []int64
-	for n := int64(warmUp + 2500); n <= total; n += 2500 {
-		heaps = append(heaps, until(n).heap)
+	last := warm
+	for next.Load() < total { // a connection on which a client has left 1,000 streams is cut: by nghttp2, in Envoy
+		last = until(next.Load() + 2500)
 	}
-	last := g.memoryUse(t)
-	// A collection in the middle of a merge of segments finds more. What is never given back is in every measurement.
-	kept := slices.Min(heaps[len(heaps)/2:])
-	t.Logf("%d requests: heap %d kB, then %d; %d kB are kept; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
-		warm.heap>>10, heaps, kept>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
-	require.Less(t, kept, warm.heap+warm.heap/4+(12<<20))
+	t.Logf("%d requests: heap %d kB, then %d kB; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
+		warm.heap>>10, last.heap>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
+	// A collection in the middle of a merge of segments finds more. What is never given back is found by each.
+	harness.Eventually(t, "memory is given back", func() error {
+		if heap := until(next.Load() + 500).heap; heap >= warm.heap+warm.heap/4+(12<<20) {
+			return fmt.Errorf("the heap has %d kB", heap>>10)
+		}
+		return nil
+	})
 	require.Less(t, last.envoy, warm.envoy+warm.envoy/5+(16<<20))
 	harness.Eventually(t, "goroutines end", func() error {
 		if g.memoryUse(t).goroutines > warm.goroutines+30 {
