@@ -80,6 +80,11 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 			InitialStreamWindowSize:     wrapperspb.UInt32(64 << 10),
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 			ConnectionKeepalive:         keepalive(),
+			// A proxy in front has many clients on one connection, and those of streams often leave. With the defaults,
+			// 1,000 and 33, Envoy cuts the connection, and with it the requests of all others. It still cuts one on
+			// which most of the streams end within a second.
+			StreamResetBurst: wrapperspb.UInt64(10_000),
+			StreamResetRate:  wrapperspb.UInt64(1_000),
 		},
 
 		RequestHeadersTimeout: seconds(10),
