@@ -56,8 +56,8 @@ type Limits struct {
 	Prefix   string
 	FailOpen bool    // admits requests while Redis is unavailable
 	Share    float64 // of each limit, while Redis is unavailable
-	Part     float64 // of each limit, at any time
 	Timeout  time.Duration
+	Division limit.Division
 }
 
 // Answers say where response caches keep answers.
@@ -132,7 +132,7 @@ func (t *troubles) says() string {
 // open returns what limits requests, and has it closed with p.
 func (l Limits) open(p *parts.Parts, t *troubles, log *zap.Logger) limit.Limiter {
 	if l.Redis == nil {
-		return limit.Part(limit.NewMemory(limit.Options{}), l.Part)
+		return limit.Divide(limit.NewMemory(limit.Options{}), l.Division)
 	}
 	p.Add("connections to redis", func(context.Context) error { return l.Redis.Close() })
 	limits := limit.NewRedis(l.Redis, limit.RedisOptions{
@@ -140,7 +140,7 @@ func (l Limits) open(p *parts.Parts, t *troubles, log *zap.Logger) limit.Limiter
 	})
 	p.Add("limits", limits.Close)
 	*t = append(*t, limits.Trouble)
-	return limit.Part(limits, l.Part)
+	return limit.Divide(limits, l.Division)
 }
 
 // open returns the store of answers, and has it closed with p. It returns nil for one in memory.

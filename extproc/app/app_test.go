@@ -19,7 +19,8 @@ func TestWhatIsSaidOfStoresThatAreUnavailable(t *testing.T) {
 	require.NoError(t, err)
 	kept, err := limit.OpenRedis("redis://127.0.0.1:1")
 	require.NoError(t, err)
-	require.NotNil(t, Limits{Redis: counters, Share: 1, Part: 1, Timeout: time.Second}.open(p, shared, zap.NewNop()))
+	limits := Limits{Redis: counters, Share: 1, Division: limit.Division{Part: 1}, Timeout: time.Second}
+	require.NotNil(t, limits.open(p, shared, zap.NewNop()))
 	require.NotNil(t, Answers{Redis: kept}.open(p, shared, prometheus.NewRegistry(), zap.NewNop()))
 	require.Len(t, *shared, 2)
 	require.Eventually(t, func() bool { return shared.says() != "" }, 10*time.Second, time.Millisecond)
@@ -30,7 +31,7 @@ func TestWhatIsSaidOfStoresThatAreUnavailable(t *testing.T) {
 func TestStoresOfOneProcessAreInMemory(t *testing.T) {
 	p := parts.New(zap.NewNop())
 	shared := &troubles{}
-	require.NotNil(t, Limits{Share: 1, Part: 1}.open(p, shared, zap.NewNop()))
+	require.NotNil(t, Limits{Share: 1, Division: limit.Division{Part: 1}}.open(p, shared, zap.NewNop()))
 	require.Nil(t, Answers{}.open(p, shared, prometheus.NewRegistry(), zap.NewNop()))
 	require.Empty(t, shared.says())
 	require.NoError(t, p.Stop(t.Context()))

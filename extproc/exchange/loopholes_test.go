@@ -161,7 +161,7 @@ func TestReadingAStoredAnswerIsNotChargedAgain(t *testing.T) {
 func TestAPartOfALimitIsToldHonestly(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "key_1",
 		Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 300}}})
-	m.env.Limits = limit.Part(m.env.Limits, 0.5)
+	m.env.Limits = limit.Divide(m.env.Limits, limit.Division{Part: 0.5})
 	_, reply := m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],"max_tokens":200}`)
 	require.NotNil(t, reply.Immediate)
 	t.Log(string(reply.Immediate.Body), reply.Immediate.Header)

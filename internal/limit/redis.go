@@ -149,8 +149,9 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Redis{
-		client: client, o: o, local: Part(NewMemory(Options{}), o.Share), unsettled: newUnsettled(),
-		scripts: newScripts(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		client: client, o: o, local: Divide(NewMemory(Options{}), Division{Part: o.Share, OneLedger: true}),
+		unsettled: newUnsettled(), scripts: newScripts(), wake: make(chan struct{}, 1), stop: stop,
+		done: make(chan struct{}),
 	}
 	go r.run(ctx)
 	return r

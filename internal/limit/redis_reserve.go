@@ -268,7 +268,7 @@ func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Tim
 	if !w.calendar() || amount <= 0 {
 		return nil
 	}
-	if err := r.local.Raise(ctx, counter, w, at, int64(math.Ceil(float64(amount)*r.o.Share))); err != nil {
+	if err := r.local.Raise(ctx, counter, w, at, amount); err != nil {
 		return err
 	}
 	if r.away.Load() {
@@ -292,11 +292,7 @@ func (r *Redis) Seed(ctx context.Context, past []Past) error {
 	} else if err := r.seed(ctx, past); err != nil {
 		return fmt.Errorf("seed counters: %w", err)
 	}
-	mine := slices.Clone(past)
-	for i := range mine {
-		mine[i].Amount = int64(math.Ceil(float64(mine[i].Amount) * r.o.Share))
-	}
-	return cmp.Or(r.local.Seed(ctx, mine), away)
+	return cmp.Or(r.local.Seed(ctx, past), away)
 }
 
 func (r *Redis) seed(ctx context.Context, past []Past) error {

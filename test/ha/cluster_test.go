@@ -25,6 +25,9 @@ import (
 
 const replicas = 2
 
+// The secrets of a cluster's control planes.
+const pepper, adminToken = "pepper", "admin-token"
+
 // A cluster is a gateway of which there are two of everything, and three of etcd.
 type cluster struct {
 	t           testing.TB // of all processes
@@ -34,14 +37,14 @@ type cluster struct {
 	authorities *x509.CertPool
 
 	etcd     []*harness.Etcd
-	redis    *redistest.Server
-	postgres *service // between the control planes and the database
-	database string   // URL of the database itself
-	ledger   string   // URL of the ledger, by way of the service
+	redis    *redistest.Server // nil: a region, which has none in common with others
+	postgres *service          // between the control planes and the database
+	database string            // URL of the database itself
+	ledger   string            // URL of the ledger, by way of the service
 
-	planes [replicas]*part
-	data   [replicas]*dataPlane
-	jobs   [replicas]*part
+	planes []*part
+	data   []*dataPlane
+	jobs   []*part
 
 	xds, gateway, internal, jobService *service
 }
@@ -159,29 +162,23 @@ func readyz(address string) func(context.Context) error {
 func (c *cluster) place() {
 	t := c.t
 	var xds, jobs, gateways, internals []*endpoint
-	for i := range replicas {
-		admin, address := loopback(t), loopback(t)
-		e := &endpoint{address: address, probe: readyz(admin)}
-		xds = append(xds, e)
-		c.planes[i] = &part{t: t, at: e, args: []string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(),
-			"--listen", address,
-			"--admin", admin, "--ledger", c.ledger, "--pepper", filepath.Join(c.dir, "pepper"), "--admin-token",
-			filepath.Join(c.dir, "admin-token"), "--shutdown-delay", shutdownDelay}}
+	for range replicas {
+		xds = append(xds, c.placePlane(c.etcdEndpoints()))
 	}
 	c.xds = newService(t, loopback(t), xds...)
 	gatewayPort := harness.FreePort(t)
 	for i := range replicas {
 		d := c.placeData(i, gatewayPort)
-		c.data[i] = d
+		c.data = append(c.data, d)
 		gateways, internals = append(gateways, d.at), append(internals, d.internal)
 
 		admin, address := loopback(t), c.socket(fmt.Sprint("jobs.sock.", i))
 		e := &endpoint{address: address, probe: readyz(admin)}
 		jobs = append(jobs, e)
-		c.jobs[i] = &part{t: t, at: e, args: []string{"jobsvc", "--listen", address, "--gateway", c.socket("internal.sock"),
-			"--admin", admin, "--node", fmt.Sprint("jobs-", i), "--blobs",
+		c.jobs = append(c.jobs, &part{t: t, at: e, args: []string{"jobsvc", "--listen", address, "--gateway",
+			c.socket("internal.sock"), "--admin", admin, "--node", fmt.Sprint("jobs-", i), "--blobs",
 			(&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "blobs")}).String(), "--etcd-endpoints", c.etcdEndpoints(),
-			"--xds-address", c.xds.address, "--lease", "2s", "--batch-concurrency", "4", "--shutdown-delay", shutdownDelay}}
+			"--xds-address", c.xds.address, "--lease", "2s", "--batch-concurrency", "4", "--shutdown-delay", shutdownDelay}})
 	}
 	c.gateway = newService(t, loopback(t), gateways...)
 	c.internal = newService(t, c.socket("internal.sock"), internals...)
@@ -191,6 +188,17 @@ func (c *cluster) place() {
 	}
 	c.URL = "https://" + c.gateway.address
 	c.objects(uint32(gatewayPort))
+}
+
+// placePlane adds a control plane.
+func (c *cluster) placePlane(etcd string) *endpoint {
+	admin, address := loopback(c.t), loopback(c.t)
+	e := &endpoint{address: address, probe: readyz(admin)}
+	c.planes = append(c.planes, &part{t: c.t, at: e, args: []string{"controlplane", "--etcd-endpoints", etcd,
+		"--listen", address,
+		"--admin", admin, "--ledger", c.ledger, "--pepper", filepath.Join(c.dir, pepper), "--admin-token",
+		filepath.Join(c.dir, adminToken), "--shutdown-delay", shutdownDelay}})
+	return e
 }
 
 // objects writes the configuration to a file.
@@ -229,7 +237,7 @@ func (c *cluster) configure() {
 // server are the flags with which commands find a control plane.
 func (c *cluster) server(i int) []string {
 	args := c.planes[i].args
-	token, err := os.ReadFile(filepath.Join(c.dir, "admin-token"))
+	token, err := os.ReadFile(filepath.Join(c.dir, adminToken))
 	require.NoError(c.t, err)
 	return []string{"--server", "http://" + args[6], "--token", strings.TrimSpace(string(token))}
 }

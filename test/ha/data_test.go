@@ -58,11 +58,19 @@ func (d *dataPlane) startExtProc(binary string) {
 	admin := loopback(t)
 	spool := filepath.Join(d.dir, fmt.Sprint("spool-", d.taken%2)) // the one before may still use its own
 	d.taken++
-	d.extproc = start(t, binary, "extproc", "--listen", "unix://"+filepath.Join(d.dir, "extproc.sock"), "--admin", admin,
-		"--node", fmt.Sprint("extproc-", d.i),
-		"--spool", spool, "--limits", d.c.redis.URL, "--xds-address", d.c.xds.address, "--grace", grace)
+	d.extproc = start(t, binary, append([]string{"extproc", "--listen", "unix://" + filepath.Join(d.dir, "extproc.sock"),
+		"--admin", admin, "--node", fmt.Sprint("extproc-", d.i), "--spool", spool, "--xds-address", d.c.xds.address,
+		"--grace", grace}, d.c.limits()...)...)
 	d.metrics = admin
 	harness.Eventually(t, "the ext_proc service is ready", func() error { return readyz(admin)(t.Context()) })
+}
+
+// limits are the flags that say where requests are counted.
+func (c *cluster) limits() []string {
+	if c.redis == nil {
+		return []string{"--limits-part", "0.5", "--limits-one-ledger"}
+	}
+	return []string{"--limits", c.redis.URL}
 }
 
 // takeOver has a new ext_proc service take the place of the one that runs, beside the Envoy that goes on.

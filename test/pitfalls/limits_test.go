@@ -67,7 +67,7 @@ func twoRegions(t *testing.T) {
 	rules := []limit.Rule{{Counter: "key/k/requests/minute", Measure: limit.Requests, Window: limit.Minute, Limit: 10}}
 	admitted := 0
 	for range 2 {
-		region := limit.Part(limit.NewMemory(limit.Options{}), 0.5)
+		region := limit.Divide(limit.NewMemory(limit.Options{}), limit.Division{Part: 0.5})
 		for range 10 {
 			d, err := region.Reserve(t.Context(),
 				limit.Demand{ID: "x", Rules: rules, Amounts: limit.Amounts{limit.Requests: 1}})

@@ -67,6 +67,10 @@
 {{- end }}
 - --limits-failure={{ .Values.extproc.limitsFailure }}
 - --limits-share={{ .Values.extproc.limitsShare }}
+- --limits-part={{ .Values.extproc.limitsPart }}
+{{- if .Values.extproc.limitsOneLedger }}
+- --limits-one-ledger
+{{- end }}
 {{- end -}}
 
 {{- define "modelgate.limitEnv" -}}

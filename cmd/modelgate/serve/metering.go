@@ -23,6 +23,7 @@ type limitStoreFlags struct {
 	Failure      string        `name:"limits-failure" default:"open" enum:"open,closed" help:"Behaviour while Redis is unavailable. open: admit requests within the limits that this process has counted. closed: refuse every request that has a limit."`
 	Share        float64       `name:"limits-share" default:"1" help:"Share of each limit that this process admits while Redis is unavailable. Use the inverse of the number of processes, so that all processes together stay within the limits."`
 	Part         float64       `name:"limits-part" default:"1" help:"Share of each limit and budget that this installation admits. Use it if another installation with its own Redis admits the rest, for example in another region."`
+	OneLedger    bool          `name:"limits-one-ledger" help:"The installations that divide limits by --limits-part write into the same ledger. Each of them then admits its part of what is left of a budget, and all of them together the whole."`
 	Timeout      time.Duration `name:"limits-timeout" default:"100ms" help:"How long a request waits for Redis."`
 	PasswordFile string        `name:"limits-password-file" placeholder:"FILE" help:"File that contains the Redis password."`
 	Password     string        `name:"limits-password" env:"MODELGATE_REDIS_PASSWORD" hidden:""`
@@ -36,8 +37,8 @@ func (f limitStoreFlags) store(log *zap.Logger) (app.Limits, error) {
 		}
 	}
 	client, err := openRedis("--limits", f.Store, f.PasswordFile, f.Password, log)
-	return app.Limits{Redis: client, Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share, Part: f.Part,
-		Timeout: f.Timeout}, err
+	return app.Limits{Redis: client, Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share,
+		Timeout: f.Timeout, Division: limit.Division{Part: f.Part, OneLedger: f.OneLedger}}, err
 }
 
 // openRedis returns a client of the Redis that a flag names, or nil for the memory. The password may be in a file, or
