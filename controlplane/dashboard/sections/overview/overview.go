@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
@@ -139,24 +141,28 @@ func some(v *page.Visit, r *http.Request, kind configv1.Kind) (bool, error) {
 	return len(found.Items) > 0, err
 }
 
+// read reads the figures side by side: each is a query of its own.
 func (d *overviewData) read(v *page.Visit, r *http.Request) error {
-	q := d.Span.Series("model")
-	q.Groups, q.Detailed = figures.MaxStack, figures.MaxStack
-	var err error
-	if d.Totals, err = v.API.Series(r.Context(), q.Values()); err != nil {
+	var all errgroup.Group
+	all.Go(func() (err error) {
+		q := d.Span.Series("model")
+		q.Groups, q.Detailed = figures.MaxStack, figures.MaxStack
+		d.Totals, err = v.API.Series(r.Context(), q.Values())
 		return err
-	}
+	})
 	for by, into := range map[string]*figures.Table{"model": &d.Models, "provider": &d.Providers} {
-		if *into, err = figures.TableOf(v, r, d.Span, by, nil); err != nil {
+		all.Go(func() (err error) {
+			*into, err = figures.TableOf(v, r, d.Span, by, nil)
 			return err
-		}
+		})
 	}
-	if !d.Span.Compare {
-		return nil
+	if d.Span.Compare {
+		all.Go(func() (err error) {
+			d.Before, err = figures.Before(v, r, d.Span, nil)
+			return err
+		})
 	}
-	before, err := figures.Before(v, r, d.Span, nil)
-	d.Before = before
-	return err
+	return all.Wait()
 }
 
 func (d *overviewData) draw() {
