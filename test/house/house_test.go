@@ -112,7 +112,7 @@ var table = []rule{
 		"controlplane/dashboard/words", "internal/telemetry"}, nil},
 	{"controlplane/dashboard/figures", []string{"api/...", "controlplane/authz", "controlplane/dashboard/*"}, none},
 	{"controlplane/dashboard/sections/*", []string{"api/...", "controlplane/authz", "controlplane/dashboard/*",
-		"internal/catalog", "internal/httpapi"}, protobuf},
+		"internal/catalog", "internal/httpapi"}, append([]string{"golang.org/x/sync/errgroup"}, protobuf...)},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"envoy/app", []string{"envoy/...", "internal/parts", "internal/proc"}, nil},
