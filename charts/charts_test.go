@@ -97,6 +97,9 @@ kubernetes: {enabled: true, secretNamespaces: [team-a]}
 	"objects of some namespaces": `
 kubernetes: {enabled: true, definitions: false, namespaces: [team-a, team-b]}
 `,
+	"the Gateway API": `
+kubernetes: {enabled: true, namespaces: [team-a], gatewayAPI: {enabled: true, ports: [{port: 8444, targetPort: 9443}]}}
+`,
 	"what may be left out, left out": `
 jobsvc: {enabled: false}
 echo: {enabled: false}

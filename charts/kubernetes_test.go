@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
@@ -14,7 +15,7 @@ import (
 // TestRightsAreTheLeast that the control plane can work with: no "*", no Secret of all namespaces, no object of its own
 // kinds written, and nothing deleted.
 func TestRightsAreTheLeast(t *testing.T) {
-	for _, name := range []string{"objects of Kubernetes", "objects of some namespaces"} {
+	for _, name := range []string{"objects of Kubernetes", "objects of some namespaces", "the Gateway API"} {
 		objects := render(t, form(t, name))
 		everywhere := map[string]bool{}
 		for _, b := range all[*rbacv1.ClusterRoleBinding](objects) {
@@ -28,7 +29,7 @@ func TestRightsAreTheLeast(t *testing.T) {
 					require.False(t, everywhere[r.Name], "%s: Secrets of every namespace", name)
 				}
 				for _, resource := range rule.Resources {
-					if rule.APIGroups[0] == "modelgate.dev" && !strings.HasSuffix(resource, "/status") {
+					if rule.APIGroups[0] != "" && !strings.HasSuffix(resource, "/status") {
 						require.Equal(t, []string{"get", "list", "watch"}, rule.Verbs)
 					}
 				}
@@ -54,6 +55,32 @@ func TestSomeNamespacesAreWatchedWithoutRightsInOthers(t *testing.T) {
 	args := controlplaneArgs(t, objects)
 	require.Contains(t, args, "--kubernetes")
 	require.Contains(t, args, "--kubernetes-watch=team-b")
+}
+
+// TestPortsOfGatewaysLeadToTheDataPlane: a Gateway has those of the Service, and nothing is in the way.
+func TestPortsOfGatewaysLeadToTheDataPlane(t *testing.T) {
+	objects := render(t, form(t, "the Gateway API"))
+	args := controlplaneArgs(t, objects)
+	require.Contains(t, args, "--kubernetes-gateway-controller=modelgate.dev/gateway-controller")
+	i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--kubernetes-gateway-service=") })
+	require.Positive(t, i)
+	_, name, _ := strings.Cut(args[i], "=")
+	led := false
+	for _, s := range all[*corev1.Service](objects) {
+		for _, p := range s.Spec.Ports {
+			led = led || s.Name == name && p.Port == 8444 && p.TargetPort.IntValue() == 9443
+		}
+	}
+	require.True(t, led)
+	admitted := false
+	for _, p := range all[*networkingv1.NetworkPolicy](objects) {
+		for _, in := range p.Spec.Ingress {
+			for _, port := range in.Ports {
+				admitted = admitted || port.Port.IntValue() == 9443
+			}
+		}
+	}
+	require.True(t, admitted)
 }
 
 // TestDefinitionsAreUpgradedAndKept: they are of the release, and do not go with it.

@@ -85,8 +85,15 @@ func TestSelectorsFindTheirPods(t *testing.T) {
 			require.Len(t, names, 1, s.Name)
 			w := pods[slices.IndexFunc(pods, func(w workload) bool { return w.name == names[0] })]
 			for _, p := range s.Spec.Ports {
-				require.Equal(t, intstr.String, p.TargetPort.Type, "%s: port %s", s.Name, p.Name)
-				_, ok := w.port(p.TargetPort.StrVal)
+				target := p.TargetPort.StrVal
+				if strings.HasPrefix(p.Name, "listener-") { // the control plane reads its number
+					target = p.Name
+					number, _ := w.port(target)
+					require.Equal(t, intstr.FromInt32(number), p.TargetPort, "%s: port %s", s.Name, p.Name)
+				} else {
+					require.Equal(t, intstr.String, p.TargetPort.Type, "%s: port %s", s.Name, p.Name)
+				}
+				_, ok := w.port(target)
 				require.True(t, ok, "%s: no container of %s names the port %s", s.Name, w.name, p.TargetPort.StrVal)
 			}
 		}

@@ -37,6 +37,10 @@ type Source struct {
 	Platform string
 	// Namespaces are watched. None: all of them.
 	Namespaces []string
+	// GatewayController is how GatewayClasses of the Gateway API name this gateway. "": none is read.
+	GatewayController string
+	// GatewayService is the Service of Platform that leads to the data plane; it may be "".
+	GatewayService string
 }
 
 // Options configure a Controller. Every field is required unless its comment says otherwise.
@@ -81,12 +85,17 @@ func (c *Controller) lead(ctx context.Context, held clientv3.Cmp, _ func()) {
 	queue := newQueue()
 	w := newWatches(ctx, c.options, queue)
 	r := &reconciler{options: c.options, held: held, queue: queue, watches: w, refused: map[key]bool{},
-		names: map[key]string{}, needs: newNeeds()}
+		names: map[key]string{}, needs: newNeeds(), then: func() {}}
 	r.status = newStatuses(c.options, w)
 	var running sync.WaitGroup
 	running.Go(func() { w.run() })
 	running.Go(func() { r.status.run(ctx) })
 	running.Go(func() { r.wake(ctx) })
 	running.Go(func() { r.run(ctx) })
+	if c.options.GatewayController != "" {
+		g := &gatewayAPI{options: c.options, watches: w, held: held, changed: make(chan struct{}, 1)}
+		r.then = g.look
+		running.Go(func() { g.run(ctx) })
+	}
 	running.Wait()
 }

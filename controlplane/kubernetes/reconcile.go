@@ -30,6 +30,7 @@ type reconciler struct {
 	status  *statuses
 	refused map[key]bool   // what is not as its object says; run alone uses it
 	names   map[key]string // in the gateway, of objects that there are; likewise
+	then    func()         // is called when something has changed
 }
 
 // An outcome is what became of an object, or will when what it declares is written.
@@ -170,6 +171,7 @@ func (r *reconciler) step(ctx context.Context, keys []key) error {
 		}
 	}
 	r.status.finish(ctx, outcomes)
+	r.then()
 	r.options.Log.Debug("objects of Kubernetes are stored", zap.Int("objects", len(outcomes)),
 		zap.Duration("took", time.Since(began)))
 	return nil

@@ -119,7 +119,7 @@ func (w *watches) refers(from key, kind, namespace, name string) error {
 	}
 	r := refuse(reasonRefNotPermitted,
 		"%s %s/%s: a ReferenceGrant in %s has to let objects of the kind %s in %s refer to it", kindOf(kind), namespace,
-		name, namespace, from.kind, from.namespace)
+		name, namespace, kindOf(from.kind), from.namespace)
 	if why := w.troubleOf(in); why != "" {
 		r.message += ". Those that there are cannot be read: " + why
 		r.ends, r.waits = false, true
@@ -129,37 +129,23 @@ func (w *watches) refers(from key, kind, namespace, name string) error {
 
 // granted reports whether one of several grants lets it.
 func (w *watches) granted(all []any, from key, kind, namespace, name string) bool {
-	group := ""
-	if isOurs(kind) {
-		group = crd.Group
-	}
 	for _, o := range all {
 		g, ok := o.(*unstructured.Unstructured)
 		if !ok || g.GetNamespace() != namespace {
 			continue
 		}
 		if entry(g, "from", func(e map[string]any) bool {
-			return e["group"] == crd.Group && e["kind"] == from.kind && e["namespace"] == from.namespace
+			return e["group"] == resourceOf(from.kind).Group && e["kind"] == kindOf(from.kind) &&
+				e["namespace"] == from.namespace
 		}) && entry(g, "to", func(e map[string]any) bool {
 			of, _ := e["name"].(string)
 			given, _ := e["group"].(string)
-			return given == group && e["kind"] == kindOf(kind) && (of == "" || of == name)
+			return given == resourceOf(kind).Group && e["kind"] == kindOf(kind) && (of == "" || of == name)
 		}) {
 			return true
 		}
 	}
 	return false
-}
-
-// kindOf returns the kind of a resource that is not ours, or one of ours.
-func kindOf(kind string) string {
-	switch kind {
-	case secrets:
-		return "Secret"
-	case configMaps:
-		return "ConfigMap"
-	}
-	return kind
 }
 
 func entry(o *unstructured.Unstructured, list string, fits func(map[string]any) bool) bool {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/config/crd"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/kubernetes/gatewayapi"
 )
 
 // Resources besides ours.
@@ -24,21 +25,60 @@ const (
 	secrets    = "secrets"
 	configMaps = "configmaps"
 	namespaces = "namespaces"
-	grants     = "referencegrants"
+	services   = "services"
+	// Those of the Gateway API. By a grant, a namespace lets others refer to it.
+	grants         = "referencegrants"
+	gatewayClasses = "gatewayclasses"
+	gateways       = "gateways"
+	httpRoutes     = "httproutes"
+	tlsPolicies    = "backendtlspolicies"
+	definitions    = "customresourcedefinitions"
 )
-
-// grantKind is the resource of the Gateway API by which a namespace lets others refer to it.
-var grantKind = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1beta1", Resource: grants}
 
 // resourceOf returns the resource of one of our kinds, or of another by its plural.
 func resourceOf(kind string) schema.GroupVersionResource {
 	if k, ok := configv1.FindKind(kind); ok && k.Name == kind {
 		return schema.GroupVersionResource{Group: crd.Group, Version: crd.Version, Resource: k.Plural}
 	}
-	if kind == grants {
-		return grantKind
+	r := schema.GroupVersionResource{Version: "v1", Resource: kind}
+	switch kind {
+	case grants:
+		r.Group, r.Version = gatewayapi.Group, "v1beta1"
+	case gatewayClasses, gateways, httpRoutes, tlsPolicies:
+		r.Group = gatewayapi.Group
+	case definitions:
+		r.Group = "apiextensions.k8s.io"
 	}
-	return schema.GroupVersionResource{Version: "v1", Resource: kind}
+	return r
+}
+
+// kindOf returns the kind of a resource that is not ours, or one of ours.
+func kindOf(kind string) string {
+	switch kind {
+	case secrets:
+		return "Secret"
+	case configMaps:
+		return "ConfigMap"
+	case gatewayClasses:
+		return "GatewayClass"
+	case gateways:
+		return "Gateway"
+	case httpRoutes:
+		return "HTTPRoute"
+	case tlsPolicies:
+		return "BackendTLSPolicy"
+	}
+	return kind
+}
+
+// resourceNamed is the inverse of kindOf, for kinds of the Gateway API and what they refer to.
+func resourceNamed(kind string) string {
+	for _, resource := range []string{secrets, gatewayClasses, gateways, httpRoutes, tlsPolicies} {
+		if kindOf(resource) == kind {
+			return resource
+		}
+	}
+	return kind
 }
 
 func kindNamed(name string) configv1.Kind {
@@ -159,7 +199,7 @@ func slim(o any) (any, error) {
 func (w *watches) failed(p place, err error) {
 	why := err.Error()
 	switch {
-	case apierrors.IsNotFound(err) && p.kind == grants:
+	case apierrors.IsNotFound(err) && resourceOf(p.kind).Group == gatewayapi.Group:
 		return // the Gateway API is not there: nobody grants anything
 	case apierrors.IsNotFound(err):
 		why = "the CustomResourceDefinition " + resourceOf(p.kind).Resource + "." + crd.Group + " is not installed"
@@ -202,7 +242,7 @@ func (w *watches) changed(p place, old, o any) {
 	if !ok {
 		return
 	}
-	if was, ok := old.(*unstructured.Unstructured); ok && isOurs(p.kind) && was.GetUID() == now.GetUID() &&
+	if was, ok := old.(*unstructured.Unstructured); ok && speaks(p.kind) && was.GetUID() == now.GetUID() &&
 		was.GetGeneration() == now.GetGeneration() && maps.Equal(was.GetAnnotations(), now.GetAnnotations()) {
 		return
 	}
@@ -210,6 +250,9 @@ func (w *watches) changed(p place, old, o any) {
 }
 
 func isOurs(kind string) bool { return resourceOf(kind).Group == crd.Group }
+
+// speaks reports whether objects of a kind say what became of them.
+func speaks(kind string) bool { return isOurs(kind) || resourceOf(kind).Group == gatewayapi.Group }
 
 // placeOf returns where an object is watched.
 func (w *watches) placeOf(k key) place {
@@ -240,6 +283,16 @@ func (w *watches) get(k key) *unstructured.Unstructured {
 	}
 	u, _ := o.(*unstructured.Unstructured)
 	return u
+}
+
+// listed returns what there is at a place.
+func (w *watches) listed(p place) (all []*unstructured.Unstructured) {
+	for _, o := range w.of(p).GetStore().List() {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			all = append(all, u)
+		}
+	}
+	return all
 }
 
 // all returns the keys of all our objects that are there, of one namespace, or of all for "".

@@ -26,7 +26,7 @@ const ownersPause = time.Second
 
 // An Owner is what declares an object, in place of the admin API and files.
 type Owner struct {
-	// By names it for people: kubernetes:NAMESPACE/NAME.
+	// By names it for people: kubernetes:NAMESPACE/NAME, or gateway-api:KIND/NAMESPACE/NAME.
 	By string `json:"by"`
 	// ID tells it from a later one of its name.
 	ID string `json:"id,omitempty"`

@@ -26,6 +26,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/config/crd"
 	"github.com/modelgate/modelgate/controlplane/kubernetes"
+	"github.com/modelgate/modelgate/controlplane/kubernetes/gatewayapi"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
@@ -142,6 +143,17 @@ func (c *cluster) established(t testing.TB) {
 	}
 }
 
+// ofGatewayAPI is the Gateway of the Gateway API, beside ours.
+const ofGatewayAPI = "Gateway of the Gateway API"
+
+// kindOf returns by what name resource knows the kind of an object.
+func kindOf(o *unstructured.Unstructured) string {
+	if o.GroupVersionKind().Group == gatewayapi.Group && o.GetKind() == "Gateway" {
+		return ofGatewayAPI
+	}
+	return o.GetKind()
+}
+
 // resource returns the resource of a kind.
 func resource(kind string) schema.GroupVersionResource {
 	for _, k := range crd.Kinds() {
@@ -157,6 +169,10 @@ func resource(kind string) schema.GroupVersionResource {
 		"ClusterRoleBinding":       {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 		"Role":                     {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 		"RoleBinding":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+		"Service":                  {Version: "v1", Resource: "services"},
+		"GatewayClass":             {Group: gatewayapi.Group, Version: "v1", Resource: "gatewayclasses"},
+		ofGatewayAPI:               {Group: gatewayapi.Group, Version: "v1", Resource: "gateways"},
+		"HTTPRoute":                {Group: gatewayapi.Group, Version: "v1", Resource: "httproutes"},
 		"ReferenceGrant":           {Group: "gateway.networking.k8s.io", Version: "v1beta1", Resource: "referencegrants"},
 	}
 	return all[kind]
@@ -170,7 +186,7 @@ func (c *cluster) try(t testing.TB, document string) (*unstructured.Unstructured
 	body, err := o.MarshalJSON()
 	require.NoError(t, err)
 	yes := true
-	return c.on(o.GetKind(), o.GetNamespace()).Patch(t.Context(), o.GetName(), types.ApplyPatchType, body,
+	return c.on(kindOf(o), o.GetNamespace()).Patch(t.Context(), o.GetName(), types.ApplyPatchType, body,
 		metav1.PatchOptions{FieldManager: "test", Force: &yes, FieldValidation: "Strict"})
 }
 

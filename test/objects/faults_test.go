@@ -28,10 +28,10 @@ func contains(text, part string) error {
 }
 
 // rights returns what the chart gives the control plane, for the user modelgate.
-func (c *cluster) rights(t *testing.T) []string {
+func (c *cluster) rights(t *testing.T, values ...string) []string {
 	t.Helper()
 	helm := exec.Command(c.binary, "template", "gw", "../../charts/modelgate", "--namespace", "platform", "--set",
-		"kubernetes.enabled=true,kubernetes.definitions=false", "--show-only", "templates/controlplane/kubernetes.yaml")
+		strings.Join(append(values, "kubernetes.enabled=true,kubernetes.definitions=false"), ","), "--show-only", "templates/controlplane/kubernetes.yaml")
 	helm.Args[0] = "helm"
 	out, err := helm.Output()
 	require.NoError(t, err)

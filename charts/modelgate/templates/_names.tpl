@@ -103,3 +103,12 @@ metadata:
 automountServiceAccountToken: false
 {{- end }}
 {{- end -}}
+
+{{/* Ports of Gateways of the Gateway API, as JSON. */}}
+{{- define "modelgate.listeners" -}}
+{{- if and .Values.kubernetes.enabled .Values.kubernetes.gatewayAPI.enabled -}}
+{{- toJson .Values.kubernetes.gatewayAPI.ports -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
