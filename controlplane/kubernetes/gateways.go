@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -131,16 +132,16 @@ func (g *gatewayAPI) step(ctx context.Context) error {
 		newest = max(newest, r.revision)
 	}
 	missing := g.missing(ctx, newest)
+	writing, within := errgroup.WithContext(ctx)
+	writing.SetLimit(workers)
 	for _, s := range plan.Statuses(func(ref configstore.Ref) gatewayapi.Verdict {
 		r := results[ref]
 		return gatewayapi.Verdict{Err: r.err, Held: r.held, Missing: missing,
 			Refused: g.options.ObjectError(ref.Kind, ref.Name)}
 	}, time.Now()) {
-		if err := g.say(ctx, s); err != nil {
-			return err
-		}
+		writing.Go(func() error { return g.say(within, s) })
 	}
-	return nil
+	return writing.Wait()
 }
 
 // missing returns who of the data plane has not taken a revision after some time. Then it is asked again.
@@ -152,7 +153,7 @@ func (g *gatewayAPI) missing(ctx context.Context, revision int64) []string {
 	defer cancel()
 	missing := g.options.Await(waiting, revision)
 	if len(missing) > 0 {
-		g.look()
+		time.AfterFunc(patience, g.look)
 	}
 	return missing
 }

@@ -147,6 +147,25 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 	require.Contains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "model", "chat", "-o", "json"),
 		"gateway-api:HTTPRoute/platform/chat")
 
+	// What is said already is not written again.
+	c.apply(t, path("platform/more", "/more"))
+	var before string
+	harness.Eventually(t, "three routes are attached", func() error {
+		o, err := c.on(ofGatewayAPI, "platform").Get(t.Context(), "edge", metav1.GetOptions{})
+		require.NoError(t, err)
+		before = o.GetResourceVersion()
+		listeners, _, _ := unstructured.NestedSlice(o.Object, "status", "listeners")
+		if n := listeners[0].(map[string]any)["attachedRoutes"]; n != int64(3) {
+			return fmt.Errorf("there are %v", n)
+		}
+		return nil
+	})
+	c.apply(t, path("platform/more", "/others"))
+	c.says(t, "HTTPRoute", "platform/more", "Accepted True Accepted")
+	edgeNow, err = c.on(ofGatewayAPI, "platform").Get(t.Context(), "edge", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, before, edgeNow.GetResourceVersion())
+
 	// A tenant opens no listener, takes no path of others, and gets nothing that it was not given.
 	c.apply(t, ofAPI("Gateway", "team-a/mine", "{gatewayClassName: modelgate, listeners: ["+listener+"]}"),
 		path("team-a/stolen", "/raw/completions"), path("team-a/own", "/team-a/raw"),

@@ -73,12 +73,12 @@ func world(t *testing.T, objects ...string) *gatewayapi.World {
 			return gatewayapi.Tenancy{Organization: "acme", Project: "search", Prefix: namespace + "--"}, nil
 		},
 		Secret: func(namespace, name string) (*unstructured.Unstructured, error) {
-			switch {
-			case name == "edge":
+			switch name {
+			case "edge":
 				return secret, nil
-			case name == "forbidden":
+			case "forbidden":
 				return nil, errors.New("secrets are forbidden")
-			case name == "broken":
+			case "broken":
 				return &unstructured.Unstructured{Object: map[string]any{
 					"data": map[string]any{"tls.crt": "eA==", "tls.key": "eA=="}}}, nil
 			}

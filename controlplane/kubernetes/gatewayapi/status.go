@@ -84,7 +84,7 @@ func unsaid(all []Status) (rest []Status) {
 	for _, s := range all {
 		is, _, _ := unstructured.NestedMap(s.Object.Object, "status")
 		for field, value := range s.Body {
-			if !reflect.DeepEqual(is[field], value) && !(empty(is[field]) && empty(value)) {
+			if !reflect.DeepEqual(is[field], value) && (!empty(is[field]) || !empty(value)) {
 				rest = append(rest, s)
 				break
 			}
