@@ -42,31 +42,30 @@ func plainListener(g *configv1.Gateway) *listenerv3.Listener {
 }
 
 func refuseAll() *routev3.RouteConfiguration {
-	return &routev3.RouteConfiguration{
-		Name: "plain",
-		VirtualHosts: []*routev3.VirtualHost{{
-			Name:                 "all",
-			Domains:              []string{"*"},
-			ResponseHeadersToAdd: []*corev3.HeaderValueOption{header("content-type", "application/json")},
-			Routes: []*routev3.Route{{
-				Name:  "https_required",
-				Match: prefix("/"),
-				Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-					Status: 403,
-					Body:   inline(httpsRequired()),
-				}},
-			}},
-		}},
-	}
+	return &routev3.RouteConfiguration{Name: "plain", VirtualHosts: []*routev3.VirtualHost{
+		refusing("https_required", 403, openai.CodeHTTPSRequired.New(
+			"Plain HTTP is not accepted. Use https://, and replace the key that was sent in clear."))}}
 }
 
-func httpsRequired() string {
-	text, err := json.Marshal(errorBody(openai.CodeHTTPSRequired.New(
-		"Plain HTTP is not accepted. Use https://, and replace the key that was sent in clear.")))
+// refusing returns what answers all requests with an error, unless something else has their host.
+func refusing(route string, status uint32, why *openai.Error) *routev3.VirtualHost {
+	text, err := json.Marshal(errorBody(why))
 	if err != nil {
 		panic(err) // a map of strings and nil
 	}
-	return string(text)
+	return &routev3.VirtualHost{
+		Name:                 "all",
+		Domains:              []string{"*"},
+		ResponseHeadersToAdd: []*corev3.HeaderValueOption{header("content-type", "application/json")},
+		Routes: []*routev3.Route{{
+			Name:  route,
+			Match: prefix("/"),
+			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+				Status: status,
+				Body:   inline(string(text)),
+			}},
+		}},
+	}
 }
 
 // header sets a header of a response, and replaces an existing one.

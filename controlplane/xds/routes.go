@@ -5,12 +5,15 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	priorityv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 )
 
@@ -19,7 +22,20 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 	own := append([]*routev3.Route{jobsRoute(), sessionRoute(), sessionEntry()}, uploads()...)
 	all := b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
 	allowOrigins(all.GetVirtualHosts()[0], g.GetCors())
+	if names := g.GetHostnames(); len(names) > 0 {
+		all.GetVirtualHosts()[0].Domains = names
+		all.VirtualHosts = append(all.VirtualHosts, otherNames(g))
+	}
 	return all
+}
+
+// otherNames refuses requests for names that a gateway does not answer for. The ext_proc service does not see them.
+func otherNames(g *configv1.Gateway) *routev3.VirtualHost {
+	host := refusing("other_name", 404,
+		openai.CodeUnknownURL.New("The gateway does not answer for the name in the Host header of this request."))
+	unseen := pack(&extprocv3.ExtProcPerRoute{Override: &extprocv3.ExtProcPerRoute_Disabled{Disabled: true}})
+	host.TypedPerFilterConfig = map[string]*anypb.Any{extProcFilter: unseen, clientsFilter(g): unseen}
+	return host
 }
 
 // routeConfiguration returns the routes of a listener. A new request matches an entry route, which leads to no

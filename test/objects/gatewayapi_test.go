@@ -103,7 +103,7 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 		"metadata":   map[string]string{"namespace": "platform", "name": "edge-tls"},
 		"stringData": map[string]string{"tls.crt": string(pair.Certificate), "tls.key": string(pair.Key)}})
 	require.NoError(t, err)
-	const listener = "{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: edge-tls}]}, " +
+	const listener = "{name: https, hostname: localhost, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: edge-tls}]}, " +
 		"allowedRoutes: {namespaces: {from: All}}}"
 	c.apply(t, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {namespace: platform, name: gw-modelgate-gateway}\n"+
 		"spec: {ports: [{port: 443, targetPort: %d}]}\n", port))
@@ -125,6 +125,7 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 
 	at := &cases.Gateway{URL: fmt.Sprint("https://localhost:", port), Key: g.Key,
 		Client: harness.ClientFor(t, filepath.Join(dir, "ca.crt"))}
+	other := &cases.Gateway{URL: fmt.Sprint("https://127.0.0.1:", port), Key: g.Key, Client: at.Client}
 	const hello = `{"model": %q, "messages": [{"role": "user", "content": "hello"}]}`
 	const parent = "parentRefs: [{namespace: platform, name: edge}], "
 	require.Equal(t, 404, at.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat")).Status)
@@ -144,6 +145,9 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 	}
 	require.Equal(t, 200, at.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat")).Status)
 	require.Equal(t, 200, at.Do(t, "POST", "/raw/completions", fmt.Sprintf(hello, "echo")).Status)
+	answer := other.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat"))
+	require.Equal(t, 404, answer.Status, "the listener has another name")
+	require.Contains(t, string(answer.Body), "Host header")
 	require.Contains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "model", "chat", "-o", "json"),
 		"gateway-api:HTTPRoute/platform/chat")
 

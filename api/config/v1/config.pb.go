@@ -4152,7 +4152,10 @@ type Gateway struct {
 	// net, not a limit for keys. For IPv6 a /64 is one address.
 	AddressLimit *AddressLimit `protobuf:"bytes,8,opt,name=address_limit,json=addressLimit,proto3" json:"address_limit,omitempty"`
 	// Pages of other sites that may use the gateway from a browser. Default: none.
-	Cors          *Cors `protobuf:"bytes,9,opt,name=cors,proto3" json:"cors,omitempty"`
+	Cors *Cors `protobuf:"bytes,9,opt,name=cors,proto3" json:"cors,omitempty"`
+	// Names in the Host header of requests that are answered, such as "api.example.com" or "*.example.com". Requests for
+	// other names are a 404. Default: all names.
+	Hostnames     []string `protobuf:"bytes,10,rep,name=hostnames,proto3" json:"hostnames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4246,6 +4249,13 @@ func (x *Gateway) GetAddressLimit() *AddressLimit {
 func (x *Gateway) GetCors() *Cors {
 	if x != nil {
 		return x.Cors
+	}
+	return nil
+}
+
+func (x *Gateway) GetHostnames() []string {
+	if x != nil {
+		return x.Hostnames
 	}
 	return nil
 }
@@ -8107,7 +8117,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
 	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12N\n" +
 	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
-	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\xa0\x01\xca\xf3\x18F\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person2\x01*:\x01*R\x06mgappr\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xf7\x05\n" +
+	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\xa0\x01\xca\xf3\x18F\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person2\x01*:\x01*R\x06mgappr\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xe4\x06\n" +
 	"\aGateway\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x125\n" +
@@ -8125,7 +8135,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0fplain_http_port\x18\a \x01(\rB[\xca\xf3\x18WB\x06\b\x01\x10\xff\xff\x03\n" +
 	"Mit refuses requests; a client that sends its key there has already exposed itR\rplainHttpPort\x12F\n" +
 	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
-	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:-\xca\xf3\x18)\b\x04\x12\bgateways\x1a\x13The HTTPS listeners \bR\x04mggw\"\xad\x02\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors\x12k\n" +
+	"\thostnames\x18\n" +
+	" \x03(\tBM\xca\xf3\x18I8\x01J\x02\x10@\n" +
+	"Afor which names the gateway answers; a key is needed all the sameR\thostnames:-\xca\xf3\x18)\b\x04\x12\bgateways\x1a\x13The HTTPS listeners \bR\x04mggw\"\xad\x02\n" +
 	"\x04Cors\x12[\n" +
 	"\aorigins\x18\x01 \x03(\tBA\xca\xf3\x18=2;must not be empty: without origins there is no need of corsR\aorigins\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +

@@ -229,6 +229,13 @@ func (x *Gateway) check(v *validator) {
 	if x.GetMaxRequestBytes() > 1<<32-1 {
 		v.fail("max_request_bytes", "must be less than 4 GiB")
 	}
+	for i, name := range x.GetHostnames() {
+		if plain := strings.TrimPrefix(name, "*."); !isHost(plain) || name != strings.ToLower(name) {
+			v.fail("hostnames", "must be DNS names in lower case, such as api.example.com or *.example.com; %q is none", name)
+		} else if slices.Contains(x.GetHostnames()[:i], name) {
+			v.fail("hostnames", "has %q twice", name)
+		}
+	}
 }
 
 func (x *Cors) check(v *validator) {

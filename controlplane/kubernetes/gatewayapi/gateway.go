@@ -27,19 +27,19 @@ type gateway struct {
 
 // A listener is one of a Gateway. It becomes a Gateway of ours, with its Certificate.
 type listener struct {
-	gateway               *gateway
-	name, protocol        string
-	port                  uint32 // of clients
-	accepted, refs, kinds *problem
-	conflicted            bool
-	routes                bool // may be HTTPRoutes
-	namespaces            labels.Selector
-	same                  bool // only routes of its own namespace
-	attached              int64
-	ref                   configstore.Ref
-	certificate           *configv1.Certificate
-	target                uint32 // port of the data plane
-	declared              bool
+	gateway                  *gateway
+	name, protocol, hostname string
+	port                     uint32 // of clients
+	accepted, refs, kinds    *problem
+	conflicted               bool
+	routes                   bool // may be HTTPRoutes
+	namespaces               labels.Selector
+	same                     bool // only routes of its own namespace
+	attached                 int64
+	ref                      configstore.Ref
+	certificate              *configv1.Certificate
+	target                   uint32 // port of the data plane
+	declared                 bool
 }
 
 func (p *Plan) gateway(o *unstructured.Unstructured, spec *level, c *class) *gateway {
@@ -100,6 +100,9 @@ func (p *Plan) open(l *listener) {
 	if p.overIPv6() {
 		g.Address = "::"
 	}
+	if l.hostname != "" {
+		g.Hostnames = []string{l.hostname}
+	}
 	p.declared = append(p.declared, declare("Certificate", l.certificate, l.gateway.owner),
 		declare(kindGateway, g, l.gateway.owner))
 }
@@ -117,7 +120,7 @@ func (p *Plan) listener(g *gateway, l *level) *listener {
 // accepts returns why a listener cannot be, and completes one that can.
 func (p *Plan) accepts(x *listener, l *level) *problem {
 	secure := l.within("tls")
-	hostname := l.text("hostname", "")
+	x.hostname = l.text("hostname", "")
 	l.take("allowedRoutes")
 	switch mode := secure.text("mode", "Terminate"); {
 	case x.protocol != "HTTPS":
@@ -125,9 +128,6 @@ func (p *Plan) accepts(x *listener, l *level) *problem {
 			x.protocol)
 	case mode != "Terminate":
 		return trouble(reasonUnsupported, "%smode: the gateway reads requests, so that TLS cannot pass through it", secure.at)
-	case hostname != "":
-		return trouble(reasonUnsupported, "%shostname: a listener answers for all names of its certificate; leave it out",
-			l.at)
 	}
 	refs := secure.each("certificateRefs")
 	if len(refs) != 1 {

@@ -1,6 +1,7 @@
 package gatewayapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,6 @@ func TestListenersThatCannotBeSayWhy(t *testing.T) {
 		"TCP":                  {"{name: https, port: 80, protocol: TCP}", "httpsAccepted False UnsupportedProtocol"},
 		"TLS passes":           {"{name: https, port: 80, protocol: TLS, tls: {mode: Passthrough}}", "httpsAccepted False UnsupportedProtocol"},
 		"HTTPS passes":         {with("Terminate", "Passthrough"), "httpsAccepted False UnsupportedValue: spec.listeners[0].tls.mode"},
-		"a name":               {with("port", "hostname: a.example.com, port"), "httpsAccepted False UnsupportedValue: spec.listeners[0].hostname"},
 		"options":              {with("mode:", "options: {a: b}, mode:"), "httpsAccepted False UnsupportedValue: spec.listeners[0].tls.options"},
 		"two certificates":     {with("[{", "[{name: a}, {"), "httpsAccepted False UnsupportedValue: spec.listeners[0].tls.certificateRefs"},
 		"no Secret":            {with("name: edge", "name: lost"), "httpsResolvedRefs False InvalidCertificateRef: spec.listeners[0].tls.certificateRefs[0].name: Secret platform/lost"},
@@ -96,6 +96,34 @@ func TestListenersSayWhoseRoutesTheyAnswerFor(t *testing.T) {
 	p := gatewayapi.Translate(world(t, class, gateway("platform/edge", "{"+https+every+"}, {"+second+every+"}"),
 		route("team-a/granted", strings.Replace(spec, "name: edge", "name: edge, sectionName: https", 1))))
 	has(t, said(p, "HTTPRoute", "granted"), "Accepted False UnsupportedValue: spec.parentRefs: all listeners of the gateway answer for a route, and it is not attached to listener second")
+}
+
+// TestHostnames: a listener answers for its own, and routes are for all of them or for none.
+func TestHostnames(t *testing.T) {
+	for name, c := range map[string]struct{ listener, route, want string }{
+		"none of a route":    {"a.example.com", "", "Accepted True"},
+		"the same":           {"a.example.com", "hostnames: [a.example.com], ", "Accepted True"},
+		"one of several":     {"a.example.com", "hostnames: [x.org, a.example.com], ", "Accepted True"},
+		"a pattern":          {"a.example.com", `hostnames: ["*.example.com"], `, "Accepted True"},
+		"two patterns":       {"*.a.example.com", `hostnames: ["*.example.com"], `, "Accepted True"},
+		"another":            {"a.example.com", "hostnames: [b.example.com], ", "Accepted False NoMatchingListenerHostname: spec.hostnames"},
+		"its parent":         {"a.example.com", "hostnames: [example.com], ", "Accepted False NoMatchingListenerHostname"},
+		"an end of a name":   {"a.example.com", `hostnames: ["*.ple.com"], `, "Accepted False NoMatchingListenerHostname"},
+		"a part of them":     {"*.example.com", "hostnames: [a.example.com], ", "Accepted False UnsupportedValue: spec.hostnames"},
+		"a part of all":      {"", "hostnames: [a.example.com], ", "Accepted False UnsupportedValue: spec.hostnames"},
+		"the pattern's stem": {"*.example.com", "hostnames: [example.com], ", "Accepted False NoMatchingListenerHostname"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := ""
+			if c.listener != "" {
+				host = fmt.Sprintf("hostname: %q, ", c.listener)
+			}
+			p := gatewayapi.Translate(world(t, class, gateway("platform/edge", "{"+host+https+"}"), route("platform/r",
+				c.route+parents+"rules: [{matches: [{path: {value: /x}}], backendRefs: [{group: modelgate.dev, kind: Provider, name: mistral}]}]")))
+			has(t, said(p, "HTTPRoute", "r"), c.want)
+			require.Equal(t, c.listener != "", strings.Contains(declared(t, p)[0], fmt.Sprintf(`"hostnames":[%q]`, c.listener)))
+		})
+	}
 }
 
 // TestTheOlderOneHasIt: of Gateways with one port, of routes with one path.

@@ -231,7 +231,6 @@ func TestWhatDoesNotMapIsAConditionThatNamesTheField(t *testing.T) {
 		at, spec, want string
 		ends           bool
 	}{
-		"hostnames":  {"platform/r", `hostnames: [a.example.com], ` + rule(path+"}]"), "Accepted False UnsupportedValue: spec.hostnames", false},
 		"exact path": {"platform/r", rule("matches: [{path: {type: Exact, value: /x}}]"), "UnsupportedValue: spec.rules[0].matches[0].path.type: paths", false},
 		"every path": {"platform/r", rule("matches: [{path: {type: PathPrefix, value: /}}]"), "UnsupportedValue: spec.rules[0].matches[0].path.value", false},
 		"no match":   {"platform/r", rule("name: all"), "UnsupportedValue: spec.rules[0].matches[0].path.value", false},

@@ -36,6 +36,17 @@ func (l *level) text(field, missing string) string {
 	return missing
 }
 
+// texts returns a list.
+func (l *level) texts(field string) (all []string) {
+	list, _ := l.take(field).([]any)
+	for _, element := range list {
+		if s, ok := element.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 func (l *level) number(field string) (n int64, ok bool) {
 	switch v := l.take(field).(type) {
 	case int64:
@@ -86,6 +97,7 @@ const (
 	reasonNotFound        = "BackendNotFound"
 	reasonNotAllowed      = "NotAllowedByListeners"
 	reasonNoParent        = "NoMatchingParent"
+	reasonNoHost          = "NoMatchingListenerHostname"
 	reasonPending         = "Pending"
 	reasonPort            = "PortUnavailable"
 	reasonCertificate     = "InvalidCertificateRef"
@@ -99,7 +111,8 @@ type problem struct {
 
 func trouble(reason, format string, args ...any) *problem {
 	return &problem{reason: reason, message: fmt.Sprintf(format, args...),
-		ends: reason == reasonRefNotPermitted || reason == reasonNotAllowed || reason == reasonNoParent}
+		ends: reason == reasonRefNotPermitted || reason == reasonNotAllowed || reason == reasonNoParent ||
+			reason == reasonNoHost}
 }
 
 // unsupported returns the problem of a field that has no effect here, or nil.

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -29,9 +30,10 @@ type parent struct {
 func (p *Plan) route(o *unstructured.Unstructured) *route {
 	r := &route{object: o, owner: ownerOf(kindRoute, o)}
 	spec := specOf(o)
+	hosts := spec.texts("hostnames")
 	var attached []*listener
 	for _, ref := range spec.each("parentRefs") {
-		if one, to := p.parent(o, ref); one != nil {
+		if one, to := p.parent(o, ref, hosts); one != nil {
 			r.parents = append(r.parents, one)
 			attached = append(attached, to...)
 		}
@@ -40,6 +42,13 @@ func (p *Plan) route(o *unstructured.Unstructured) *route {
 		return nil
 	}
 	p.rules(r, spec)
+	for _, x := range attached {
+		if len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h string) bool { return covers(h, x.hostname) }) {
+			r.accept(trouble(reasonUnsupported,
+				"spec.hostnames: they are narrower than the hostname %q of listener %s, which answers for the route", x.hostname,
+				x.name))
+		}
+	}
 	if no := p.everywhere(o.GetNamespace(), attached); no != nil && r.attaches() {
 		r.accepted = no // which weighs more than what the route says
 	}
@@ -88,7 +97,7 @@ func (r *route) resolve(no *problem) {
 }
 
 // parent returns a parent that is ours, and the listeners that the route attaches to by it.
-func (p *Plan) parent(o *unstructured.Unstructured, l *level) (*parent, []*listener) {
+func (p *Plan) parent(o *unstructured.Unstructured, l *level, hosts []string) (*parent, []*listener) {
 	namespace, name := l.text("namespace", o.GetNamespace()), l.text("name", "")
 	if l.text("group", Group) != Group || l.text("kind", kindGateway) != kindGateway {
 		return nil, nil
@@ -102,7 +111,7 @@ func (p *Plan) parent(o *unstructured.Unstructured, l *level) (*parent, []*liste
 	one, g := &parent{ref: l.tree}, p.gateways[i]
 	section := l.text("sectionName", "")
 	port, _ := l.number("port")
-	var named, live, allowed []*listener
+	var named, live, allowed, meant []*listener
 	for _, x := range g.listeners {
 		if section != "" && section != x.name || port != 0 && port != int64(x.port) {
 			continue
@@ -112,8 +121,12 @@ func (p *Plan) parent(o *unstructured.Unstructured, l *level) (*parent, []*liste
 			continue
 		}
 		live = append(live, x)
-		if p.allows(x, o.GetNamespace()) {
-			allowed = append(allowed, x)
+		if !p.allows(x, o.GetNamespace()) {
+			continue
+		}
+		allowed = append(allowed, x)
+		if len(hosts) == 0 || slices.ContainsFunc(hosts, x.meets) {
+			meant = append(meant, x)
 		}
 	}
 	switch {
@@ -128,12 +141,23 @@ func (p *Plan) parent(o *unstructured.Unstructured, l *level) (*parent, []*liste
 	case len(allowed) == 0:
 		one.problem = trouble(reasonNotAllowed, "%sname: Gateway %s/%s does not allow routes of the namespace %s", l.at,
 			namespace, name, o.GetNamespace())
+	case len(meant) == 0:
+		one.problem = trouble(reasonNoHost, "spec.hostnames: no listener of Gateway %s/%s answers for them", namespace, name)
 	default:
 		if at := l.unread(); at != "" {
 			one.problem = trouble(reasonUnsupported, "%s has no effect in this gateway", at)
 		}
 	}
-	return one, allowed
+	return one, meant
+}
+
+// meets reports whether a listener has names of a hostname.
+func (x *listener) meets(h string) bool { return covers(h, x.hostname) || covers(x.hostname, h) }
+
+// covers reports whether a hostname has all names that another one has. "" has all that there are.
+func covers(h, of string) bool {
+	end, wild := strings.CutPrefix(h, "*")
+	return h == "" || h == of || wild && strings.HasSuffix(of, end)
 }
 
 // live reports whether clients may come by a listener.

@@ -43,10 +43,6 @@ func (p *Plan) rules(r *route, spec *level) {
 		r.accept(trouble(reasonNotAllowed, "%v", err))
 		return
 	}
-	if hosts, _ := spec.take("hostnames").([]any); len(hosts) > 0 {
-		r.accept(trouble(reasonUnsupported,
-			"spec.hostnames: a listener answers for all names of its certificate; leave them out"))
-	}
 	for _, l := range spec.each("rules") {
 		p.rule(r, tenancy, l)
 	}
