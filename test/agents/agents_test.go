@@ -16,64 +16,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
-	"golang.org/x/sys/unix"
 
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// inside is set in the process that has a network of its own.
-const inside = "MODELGATE_TEST_ALONE"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(inside) == "" {
-		os.Exit(alone())
-	}
-	if err := raiseLoopback(); err != nil {
-		panic(err)
+	if code, elsewhere := harness.Alone(); elsewhere {
+		os.Exit(code)
 	}
 	harness.Main(m)
-}
-
-// alone runs this program again, in a network namespace, and returns its exit code.
-func alone() int {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode()
-	}
-	if err != nil {
-		panic(err)
-	}
-	return 0
-}
-
-// raiseLoopback turns the loopback device on.
-func raiseLoopback() error {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(s) }()
-	device, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	device.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, device)
 }
 
 // longest is how long an agent may take.
