@@ -35,8 +35,8 @@ test: $(ENVOY) ## Run the tests against the real Envoy, those that take long in 
 	tools/test.sh services vet unit proportion modules clients system
 
 test-all: $(ENVOY) ## Run every test whole, also those of test-ha and test-chart, and with the race detector, lint and fresh (as root)
-	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh 'services&' 'clients&' 'cluster&' 'modules&' 'lint&' 'fresh&' \
-		vet services race proportion clients cluster system ha chart modules lint fresh
+	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh 'services&' 'clients&' 'cluster&' 'modules&' 'mesh&' 'lint&' 'fresh&' \
+		vet services race proportion clients cluster system ha chart modules mesh lint fresh
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
 	tools/test.sh services ha

@@ -100,6 +100,11 @@ kubernetes: {enabled: true, definitions: false, namespaces: [team-a, team-b]}
 	"the Gateway API": `
 kubernetes: {enabled: true, namespaces: [team-a], gatewayAPI: {enabled: true, ports: [{port: 8444, targetPort: 9443}]}}
 `,
+	"a mesh, and everybody in it": `
+istio: {enabled: true}
+jobsvc: {enabled: false}
+dataplane: {podLabels: {team: models}, podAnnotations: {sidecar.istio.io/proxyCPU: 100m}}
+`,
 	"what may be left out, left out": `
 jobsvc: {enabled: false}
 echo: {enabled: false}
@@ -219,12 +224,13 @@ func renderText(release, namespace string, values map[string]any) (map[string]st
 	return engine.Render(chart, all)
 }
 
-// scheme knows the kinds of Kubernetes, cert-manager, the Prometheus operator and the Gateway API, by their own types.
+// scheme knows the kinds of Kubernetes, cert-manager, the Prometheus operator and the Gateway API, by their own types, and
+// those of Istio by name.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, certmanagerv1.AddToScheme,
-		monitoringv1.AddToScheme, gatewayv1.Install, apiextensionsv1.AddToScheme} {
+		monitoringv1.AddToScheme, gatewayv1.Install, apiextensionsv1.AddToScheme, addIstio} {
 		require.NoError(t, add(s))
 	}
 	return s

@@ -47,6 +47,7 @@ func ends(t *testing.T, objects []object) map[string]end {
 			ip: "10.244.1.2"},
 		"etcd outside":       {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "etcd"}, ip: "10.244.1.3"},
 		"the OTLP collector": {namespace: "observability", labels: labels.Set{"app": "collector"}, ip: "10.244.1.4"},
+		"istiod":             {namespace: "istio-system", labels: labels.Set{"app": "istiod"}, ip: "10.244.1.6"},
 		"an admin's ingress": {namespace: "ingress", labels: labels.Set{"app": "nginx"}, ip: "10.244.1.5"},
 	}
 	known["a component without a policy"] = end{namespace: namespace, labels: labels.Set{

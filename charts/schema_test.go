@@ -67,6 +67,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"a port of providers that is none", "networkPolicy.providers.ports[0]=0", "ports"},
 		{"an object without a kind", "config[0].name=x", "config"},
 		{"a ConfigMap without a key", "configFrom[0].name=x", "configFrom"},
+		{"sources of an AuthorizationPolicy that are none", "istio.clients[0].namespace=team-a", "clients"},
 		{"monitors in words", "monitoring.monitors.enabled=please", "enabled"},
 	}
 	for _, c := range cases {

@@ -79,6 +79,8 @@ proportion() {
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
+# The first time istiod is built, ten minutes.
+mesh() { (cd test/istio && events mesh --format pkgname -- -timeout 45m ./...); }
 clients() { for suite in sdk agents browser admin reports engines; do test/$suite/setup.sh; done; }
 # They wait half of the time. All run the binary that is built first.
 system() {

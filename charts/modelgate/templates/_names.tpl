@@ -54,6 +54,11 @@ labels:
 {{- include "modelgate.fullname" $root }}-{{ index . 1 }}.{{ $root.Release.Namespace }}.svc.{{ $root.Values.clusterDomain }}
 {{- end -}}
 
+{{/* Where the Gateway "mesh" listens, which only the sidecar of its pod reaches. */}}
+{{- define "modelgate.meshAddress" -}}
+{{- ternary "[::1]" "127.0.0.1" (contains ":" .Values.gateway.address) }}:8080
+{{- end -}}
+
 {{/* All DNS names of a Service, as a JSON list: (list $ "controlplane"). */}}
 {{- define "modelgate.hosts" -}}
 {{- $root := index . 0 -}}

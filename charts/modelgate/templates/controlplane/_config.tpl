@@ -3,6 +3,11 @@
 {{- $objects := list
   (dict "kind" "Certificate" "name" "default" "chain_file" "/etc/modelgate/gateway/tls.crt" "private_key" (dict "file" "/etc/modelgate/gateway/tls.key"))
   (merge (dict "kind" "Gateway" "name" "default" "address" .Values.gateway.address "port" 8443 "certificate" "default") .Values.gateway.settings) -}}
+{{- if and .Values.dataplane.enabled .Values.istio.enabled -}}
+{{- /* The sidecar adds the client's address. */}}
+{{- $objects = append $objects (merge (dict "kind" "Gateway" "name" "mesh" "address" (ternary "::1" "127.0.0.1" (contains ":" .Values.gateway.address)) "port" 8080
+    "certificate" "default" "trusted_hops" 1) .Values.gateway.settings) -}}
+{{- end -}}
 {{- if .Values.jobsvc.enabled -}}
 {{- $stored := dict -}}
 {{- with .Values.jobsvc.storedResponses }}{{ if .enabled }}{{ $stored = dict "stored_responses" (dict "retention" .retention) }}{{ end }}{{ end -}}
