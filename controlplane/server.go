@@ -187,6 +187,15 @@ func (s *Server) Ready() error {
 // Status returns what is published.
 func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
 
+// Content returns what Envoys are sent, and a channel that is closed when it may have changed.
+func (s *Server) Content() (snapshot.Content, <-chan struct{}) { return s.publisher.Content() }
+
+// Shared records that Envoys of others were given content.
+func (s *Server) Shared(digest string) { s.publisher.Shared(digest) }
+
+// Admit returns an error if the certificate of who calls is not for a role.
+func (s *Server) Admit(ctx context.Context, role string) error { return s.publisher.Admit(ctx, role) }
+
 // Keys returns every key by name, as they were last read, and at which revision of the configuration. They must not be
 // modified.
 func (s *Server) Keys() (revision int64, keys map[string]configv1.Object) {

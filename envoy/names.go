@@ -55,6 +55,8 @@ const (
 	MetadataLog = "log"
 	// MetadataRequest identifies the exchange within its ext_proc process.
 	MetadataRequest = "rid"
+	// MetadataEntered is set by Envoy on a request of a gateway in a listener that has others, too.
+	MetadataEntered = "entered"
 	// MetadataDialect is the client's dialect. Envoy writes its own errors in it.
 	MetadataDialect = "dialect"
 	// MetadataRequestID is the x-request-id. The header itself does not go to providers, so Envoy has removed it from the

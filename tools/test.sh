@@ -90,8 +90,11 @@ system() {
 		"${under[@]}" -vet=off -timeout 45m -count=1 -p 3 -parallel 3 $(whole_system)
 }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
-# What the chart's test is run from. It builds Kubernetes the first time.
-cluster() { test/kubernetes/run.sh --prepare; }
+# What the chart's test is run from, and Envoy Gateway. They are built the first time.
+cluster() {
+	test/kubernetes/run.sh --prepare
+	test/envoygateway/setup.sh
+}
 # It prints text, not events.
 chart() {
 	# shellcheck disable=SC2086 # one word an argument

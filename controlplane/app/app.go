@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -29,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/envoygateway"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/incidents"
 	"github.com/modelgate/modelgate/controlplane/kubernetes"
@@ -61,14 +63,16 @@ type Options struct {
 	Root          *secret.Root
 	AdminToken    secret.Value
 	Kubernetes    *kubernetes.Source // whose objects declare configuration; nil: none
-	TraceURL      string             // of a trace, with {trace_id} in it; empty: not known
-	Ledger        *ledger.Ledger
-	Blobs         *blob.Bucket // of the job service; nil: what is archived there is not seen
-	Kept          *blob.Bucket // of bodies; nil: Blobs
-	Jobs          Jobs
-	Memory        *memlimit.Watch
-	Telemetry     *telemetry.Telemetry
-	Log           *zap.Logger
+	// EnvoyGateway is for the Envoys of Envoy Gateway, whose extension server this is. Nil: it is none.
+	EnvoyGateway *envoygateway.Static
+	TraceURL     string // of a trace, with {trace_id} in it; empty: not known
+	Ledger       *ledger.Ledger
+	Blobs        *blob.Bucket // of the job service; nil: what is archived there is not seen
+	Kept         *blob.Bucket // of bodies; nil: Blobs
+	Jobs         Jobs
+	Memory       *memlimit.Watch
+	Telemetry    *telemetry.Telemetry
+	Log          *zap.Logger
 }
 
 // Jobs knows what the job service stores.
@@ -94,6 +98,7 @@ type ControlPlane struct {
 	owners  *configstore.OwnerIndex
 	changes *config.Service
 	admin   http.Handler
+	routes  *envoygateway.Server // nil: it is no extension server
 }
 
 // Start starts the control plane as parts of the process.
@@ -109,6 +114,9 @@ func (c *ControlPlane) Start(p *parts.Parts) {
 	p.Serve("owners of objects", c.owners.Run)
 	if c.options.Kubernetes != nil {
 		p.Serve("objects of Kubernetes", c.kubernetes().Run)
+	}
+	if c.options.Kubernetes != nil && c.routes != nil {
+		p.Serve("HTTPRoutes of Envoy Gateway", c.announce)
 	}
 }
 
@@ -131,6 +139,7 @@ func New(o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
+	var routes *envoygateway.Server // set before the server of xDS starts
 	server, err := controlplane.New(controlplane.Config{
 		Store:          store,
 		Etcd:           o.Etcd,
@@ -145,10 +154,19 @@ func New(o Options) (*ControlPlane, error) {
 		SystemCA:       o.SystemCA,
 		Logger:         log,
 		Registerer:     o.Telemetry.Registry,
-		Register:       serveLedger(o.Ledger, kept),
+		Register: func(to *grpc.Server) {
+			serveLedger(o.Ledger, kept)(to)
+			if routes != nil {
+				routes.Register(to)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.EnvoyGateway != nil {
+		routes = envoygateway.New(envoygateway.Options{Static: *o.EnvoyGateway, Plane: server,
+			Log: log.Named("envoygateway")})
 	}
 	audit, sinks, err := newAuditLog(o, server, log)
 	if err != nil {
@@ -169,7 +187,7 @@ func New(o Options) (*ControlPlane, error) {
 	return &ControlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
 		keeper: newKeeper(o, facts, server, log), people: people, sinks: sinks,
 		expire: api.Expire(settings), admin: api.New(settings), owners: settings.Owners,
-		changes: api.Changes(settings)}, nil
+		changes: api.Changes(settings), routes: routes}, nil
 }
 
 // newKeeper returns what keeps incidents.

@@ -61,6 +61,7 @@ type Publisher struct {
 	next      *Update // the newest that is not applied yet
 	dirty     bool    // the served resources have to be computed again
 	published int64   // revision that was sent to every role
+	shared    string  // digest of what was last given to Envoys of others; empty: there are none
 	// closed and replaced when a client has answered or a revision was sent to all
 	heard chan struct{}
 }
@@ -184,6 +185,7 @@ func (p *Publisher) publish(ctx context.Context) {
 			break
 		}
 	}
+	p.awaitShared(ctx)
 	p.set(ctx, envoy.RoleExtProc)
 	p.set(ctx, envoy.RoleJobs) // its requests go through Envoy and the ext_proc service, so it need not wait
 	p.done()

@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -15,6 +17,11 @@ func authoritiesName(gateway string) string { return "clients/" + gateway }
 
 // clientsFilter returns the name of the ext_proc filter of a gateway whose clients may present certificates.
 func clientsFilter(g *configv1.Gateway) string { return extProcFilter + "/" + g.GetName() }
+
+// isExtProc reports whether a filter of a gateway's listener asks the ext_proc service.
+func isExtProc(name string) bool {
+	return name == extProcFilter || strings.HasPrefix(name, extProcFilter+"/")
+}
 
 // issuerFor returns the issuer of the certificates that clients of a gateway may present, or nil.
 func issuerFor(g *configv1.Gateway, issuers []*configv1.CertificateIssuer) *configv1.CertificateIssuer {

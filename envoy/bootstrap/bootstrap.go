@@ -50,6 +50,9 @@ type Options struct {
 	MaxHeapBytes uint64
 	// MaxConnections is how many downstream connections are accepted. 0: DefaultMaxConnections.
 	MaxConnections int64
+
+	// secretsOverADS has the control plane say where the files of TLS are. See [Shared].
+	secretsOverADS bool
 }
 
 // Build returns the bootstrap for o. It is a pure function: the same options give the same bootstrap.

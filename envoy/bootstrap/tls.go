@@ -46,7 +46,7 @@ func (o Options) secure(c *clusterv3.Cluster, files *TLS) error {
 		SanType: tlsv3.SubjectAltNameMatcher_DNS,
 		Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: files.ServerName}},
 	}}
-	if o.SecretsDir == "" {
+	if o.SecretsDir == "" && !o.secretsOverADS {
 		authorities := files.authorities()
 		authorities.WatchedDirectory, authorities.MatchTypedSubjectAltNames = nil, named
 		certificate := files.certificate()
@@ -77,8 +77,11 @@ func certificateSecret(cluster string) string { return cluster + "-certificate" 
 func authoritiesSecret(cluster string) string { return cluster + "-authorities" }
 func secretFile(name string) string           { return "sds-" + name + ".yaml" }
 
-// followed says that a secret is described by a file of Secrets.
+// followed says that a secret is described by a file of Secrets, or by the control plane.
 func (o Options) followed(name string) *tlsv3.SdsSecretConfig {
+	if o.secretsOverADS {
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: ads()}
+	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3,
 		ConfigSourceSpecifier: &corev3.ConfigSource_PathConfigSource{
@@ -97,10 +100,7 @@ func Secrets(o Options) (map[string][]byte, error) {
 		if t == nil || o.SecretsDir == "" {
 			continue
 		}
-		for _, secret := range []*tlsv3.Secret{
-			{Name: certificateSecret(cluster), Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: t.certificate()}},
-			{Name: authoritiesSecret(cluster), Type: &tlsv3.Secret_ValidationContext{ValidationContext: t.authorities()}},
-		} {
+		for _, secret := range t.secrets(cluster) {
 			resource, err := anypb.New(secret)
 			if err != nil {
 				return nil, fmt.Errorf("building the secret %s: %w", secret.GetName(), err)
@@ -114,6 +114,14 @@ func Secrets(o Options) (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// secrets say where the files of a cluster's TLS are. They have nothing secret in them.
+func (t TLS) secrets(cluster string) []*tlsv3.Secret {
+	return []*tlsv3.Secret{
+		{Name: certificateSecret(cluster), Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: t.certificate()}},
+		{Name: authoritiesSecret(cluster), Type: &tlsv3.Secret_ValidationContext{ValidationContext: t.authorities()}},
+	}
 }
 
 func (t TLS) certificate() *tlsv3.TlsCertificate {

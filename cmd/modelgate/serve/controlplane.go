@@ -55,6 +55,8 @@ type ControlplaneCmd struct {
 	shutdownFlags   `embed:""`
 	kubernetesFlags `embed:""`
 
+	EnvoyGateway envoyGatewayFlags `embed:"" prefix:"envoy-gateway-"`
+
 	Etcd   cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
 	Upkeep upkeepFlags       `embed:"" prefix:"etcd-"`
 	TLS    struct {
@@ -95,6 +97,10 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.En
 	if err != nil {
 		return err
 	}
+	routes, err := c.EnvoyGateway.static()
+	if err != nil {
+		return err
+	}
 	playground, err := c.playground(log)
 	if err != nil {
 		return err
@@ -106,7 +112,7 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.En
 	o := &app.Options{
 		Etcd: etcd, XDS: xds, Credentials: secure, ClientNames: c.clientNames(), SystemCA: c.SystemCA, Log: log,
 		Allowed: mayName, Kubernetes: objectsOf, AlertNetworks: c.AlertNetwork, TraceURL: c.TraceURL,
-		Managers: c.managers(log),
+		Managers: c.managers(log), EnvoyGateway: routes,
 	}
 	plane, room, err := c.plane(ctx, p, o, calls)
 	if err != nil {
