@@ -14,7 +14,7 @@ export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 export GOFLAGS ?= -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED ?= 0
 
-.PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check screenshots lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart test-mesh fuzz soak peers bench bench-check screenshots lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,14 +35,17 @@ test: $(ENVOY) ## Run the tests against the real Envoy, those that take long in 
 	tools/test.sh services vet unit proportion modules clients system
 
 test-all: $(ENVOY) ## Run every test whole, also those of test-ha and test-chart, and with the race detector, lint and fresh (as root)
-	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh 'services&' 'clients&' 'cluster&' 'modules&' 'mesh&' 'lint&' 'fresh&' \
-		vet services race proportion clients cluster system ha chart modules mesh lint fresh
+	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh 'services&' 'clients&' 'cluster&' 'modules&' 'lint&' 'fresh&' \
+		vet services race proportion clients cluster system ha chart modules lint fresh
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
 	tools/test.sh services ha
 
 test-chart: $(ENVOY) ## Install the chart into a real Kubernetes, and prove it (as root; the first time builds Kubernetes, ten minutes)
 	ARGS="$(ARGS)" tools/test.sh services chart
+
+test-mesh: $(ENVOY) ## Run the control planes of Istio and of Envoy Gateway with ours (as root; the first time builds them, a quarter of an hour)
+	tools/test.sh services mesh
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \

@@ -17,7 +17,7 @@ module=$(go list -m)
 events() { go tool -modfile="$root/tools/go.mod" gotestsum --jsonfile "$results/$1.json" "${@:2}"; }
 
 # Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache knows nothing of.
-whole_system() { go list ./test/... | grep -v -e /test/ha$ -e /test/house$; }
+whole_system() { go list ./test/... | grep -v -e /test/ha$ -e /test/house$ -e /test/envoygateway$; }
 others() { go list ./... | grep -v /test/; go list ./test/house; }
 
 # starters OPTION...: the packages of ours in which a file that grep finds with the options starts a goroutine.
@@ -79,8 +79,13 @@ proportion() {
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
-# The first time istiod is built, ten minutes.
-mesh() { (cd test/istio && events mesh --format pkgname -- -timeout 45m ./...); }
+# Control planes of others, which are built the first time: a quarter of an hour, so it is no step of test-all.
+mesh() {
+	test/kubernetes/run.sh --prepare
+	test/envoygateway/setup.sh
+	events envoygateway --format pkgname -- -vet=off -count=1 -timeout 15m ./test/envoygateway
+	(cd test/istio && events istio --format pkgname -- -timeout 45m ./...)
+}
 clients() { for suite in sdk agents browser admin reports engines; do test/$suite/setup.sh; done; }
 # They wait half of the time. All run the binary that is built first.
 system() {
@@ -90,11 +95,8 @@ system() {
 		"${under[@]}" -vet=off -timeout 45m -count=1 -p 3 -parallel 3 $(whole_system)
 }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
-# What the chart's test is run from, and Envoy Gateway. They are built the first time.
-cluster() {
-	test/kubernetes/run.sh --prepare
-	test/envoygateway/setup.sh
-}
+# What the chart's test is run from. It builds Kubernetes the first time.
+cluster() { test/kubernetes/run.sh --prepare; }
 # It prints text, not events.
 chart() {
 	# shellcheck disable=SC2086 # one word an argument
