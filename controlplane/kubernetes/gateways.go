@@ -195,8 +195,11 @@ func (g *gatewayAPI) world(ctx context.Context, owners map[configstore.Ref]confi
 	}
 	world.Stored = func(kind, name string) configv1.Object {
 		e := stored.Find(kindNamed(kind), name)
-		if e == nil || gatewayapi.Owns(owners[configstore.Ref{Kind: kind, Name: name}]) {
+		if e == nil || e.Object == nil {
 			return nil
+		}
+		if _, ok := e.Object.(*configv1.Model); ok && gatewayapi.Owns(owners[configstore.Ref{Kind: kind, Name: name}]) {
+			return nil // otherwise, Models could be made of each other in a ring
 		}
 		return e.Object
 	}

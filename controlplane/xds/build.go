@@ -129,13 +129,13 @@ func (b *builder) buildAll(in Input) {
 	idle := b.longestIdle()
 	each(b, KindIssuer, in.CertificateIssuers, clientAuthorities)
 	for _, g := range in.Gateways {
-		claimed, clients := b.claim(g), issuerFor(g, in.CertificateIssuers)
+		claimed, clients, paths := b.claim(g), issuerFor(g, in.CertificateIssuers), pathsOf(g, in.Routes)
 		b.remember(Object{KindGateway, g.GetName()}, g, fmt.Sprint(idle, claimed, clients.GetRequired(),
-			clients.GetProxies(), clients != nil), func() ([]Resource, error) {
+			clients.GetProxies(), clients != nil, paths), func() ([]Resource, error) {
 			if claimed != nil {
 				return nil, claimed
 			}
-			return b.gateway(g, clients), nil
+			return b.gateway(g, clients, paths), nil
 		})
 	}
 	for _, s := range in.JobServices { // the last that takes a socket
@@ -243,11 +243,11 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 }
 
 // gateway builds the listeners and routes of a gateway.
-func (b *builder) gateway(g *configv1.Gateway, clients *configv1.CertificateIssuer) []Resource {
+func (b *builder) gateway(g *configv1.Gateway, clients *configv1.CertificateIssuer, paths []path) []Resource {
 	limit := &corev3.TypedExtensionConfig{Name: addressLimitName(g), TypedConfig: pack(addressLimit(g.GetAddressLimit()))}
 	rs := []Resource{
 		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g, clients)},
-		{Role: envoy.RoleEnvoy, Name: routesName(g), Message: b.routes(g)},
+		{Role: envoy.RoleEnvoy, Name: routesName(g), Message: b.routes(g, paths)},
 		{Role: envoy.RoleEnvoy, Name: addressLimitName(g), Message: limit},
 	}
 	if clients != nil {

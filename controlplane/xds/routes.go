@@ -18,8 +18,11 @@ import (
 )
 
 // routes returns the routes of a gateway.
-func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
+func (b *builder) routes(g *configv1.Gateway, paths []path) *routev3.RouteConfiguration {
 	own := append([]*routev3.Route{jobsRoute(), sessionRoute(), sessionEntry()}, uploads()...)
+	for _, p := range paths {
+		own = append(own, p.route(g))
+	}
 	all := b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
 	allowOrigins(all.GetVirtualHosts()[0], g.GetCors())
 	if names := g.GetHostnames(); len(names) > 0 {
@@ -33,9 +36,14 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 func otherNames(g *configv1.Gateway) *routev3.VirtualHost {
 	host := refusing("other_name", 404,
 		openai.CodeUnknownURL.New("The gateway does not answer for the name in the Host header of this request."))
-	unseen := pack(&extprocv3.ExtProcPerRoute{Override: &extprocv3.ExtProcPerRoute_Disabled{Disabled: true}})
-	host.TypedPerFilterConfig = map[string]*anypb.Any{extProcFilter: unseen, clientsFilter(g): unseen}
+	host.TypedPerFilterConfig = unseen(g)
 	return host
+}
+
+// unseen keeps requests from the ext_proc service.
+func unseen(g *configv1.Gateway) map[string]*anypb.Any {
+	off := pack(&extprocv3.ExtProcPerRoute{Override: &extprocv3.ExtProcPerRoute_Disabled{Disabled: true}})
+	return map[string]*anypb.Any{extProcFilter: off, clientsFilter(g): off}
 }
 
 // routeConfiguration returns the routes of a listener. A new request matches an entry route, which leads to no

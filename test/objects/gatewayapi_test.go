@@ -126,6 +126,7 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 	at := &cases.Gateway{URL: fmt.Sprint("https://localhost:", port), Key: g.Key,
 		Client: harness.ClientFor(t, filepath.Join(dir, "ca.crt"))}
 	other := &cases.Gateway{URL: fmt.Sprint("https://127.0.0.1:", port), Key: g.Key, Client: at.Client}
+	var answer cases.Answer
 	const hello = `{"model": %q, "messages": [{"role": "user", "content": "hello"}]}`
 	const parent = "parentRefs: [{namespace: platform, name: edge}], "
 	require.Equal(t, 404, at.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat")).Status)
@@ -145,7 +146,10 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 	}
 	require.Equal(t, 200, at.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat")).Status)
 	require.Equal(t, 200, at.Do(t, "POST", "/raw/completions", fmt.Sprintf(hello, "echo")).Status)
-	answer := other.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat"))
+	answer = g.As(g.Key).Do(t, "POST", "/raw/completions", fmt.Sprintf(hello, "echo"))
+	require.Equal(t, 404, answer.Status, "the path is that of another Gateway")
+	require.Contains(t, string(answer.Body), "does not answer for the path /raw")
+	answer = other.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(hello, "chat"))
 	require.Equal(t, 404, answer.Status, "the listener has another name")
 	require.Contains(t, string(answer.Body), "Host header")
 	require.Contains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "model", "chat", "-o", "json"),

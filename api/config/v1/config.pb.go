@@ -4487,8 +4487,11 @@ type Route struct {
 	// Headers of clients that the provider gets although they change what its server does, in lower case, such as
 	// "x-http-method-override". Those that carry keys or identify the client are never forwarded.
 	RequestHeaders []string `protobuf:"bytes,5,rep,name=request_headers,json=requestHeaders,proto3" json:"request_headers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Gateways that answer for the path, by name. For others it is a 404, also if it is below the path of another Route.
+	// Default: all.
+	Gateways      []string `protobuf:"bytes,6,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Route) Reset() {
@@ -4552,6 +4555,13 @@ func (x *Route) GetRewritePrefix() string {
 func (x *Route) GetRequestHeaders() []string {
 	if x != nil {
 		return x.RequestHeaders
+	}
+	return nil
+}
+
+func (x *Route) GetGateways() []string {
+	if x != nil {
+		return x.Gateways
 	}
 	return nil
 }
@@ -8159,7 +8169,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"privateKey\x12c\n" +
 	"\n" +
 	"chain_file\x18\x04 \x01(\tBD\xca\xf3\x18@\n" +
-	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:=\xca\xf3\x189\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners \x03R\x06mgcert\"\xa8\x04\n" +
+	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:=\xca\xf3\x189\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners \x03R\x06mgcert\"\xf7\x04\n" +
 	"\x05Route\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x12K\n" +
@@ -8171,7 +8181,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0erewrite_prefix\x18\x04 \x01(\tB7\xca\xf3\x183\n" +
 	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12t\n" +
 	"\x0frequest_headers\x18\x05 \x03(\tBK\xca\xf3\x18GJ\x02\x10 \n" +
-	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:=\xca\xf3\x189\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged \aR\amgrouteB\x11\n" +
+	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders\x12M\n" +
+	"\bgateways\x18\x06 \x03(\tB1\xca\xf3\x18-J\x02\x10@X\x01z\aGateway\n" +
+	"\x1cwhere clients reach the pathR\bgateways:=\xca\xf3\x189\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged \aR\amgrouteB\x11\n" +
 	"\x0f_rewrite_prefix\"\xd0\x01\n" +
 	"\aCatalog\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +

@@ -312,6 +312,11 @@ func (x *Route) check(v *validator) {
 	if to := x.GetRewritePrefix(); to != "" && to != "/" {
 		v.path("rewrite_prefix", to)
 	}
+	for _, stored := range []string{ownResponses, "/v1/conversations"} { // which is the gateway's own, if it stores them
+		if len(x.GetGateways()) > 0 && strings.HasPrefix(x.GetPathPrefix()+"/", stored+"/") {
+			v.fail("gateways", "cannot be for %s: other gateways would not answer for their own path", stored)
+		}
+	}
 	for i, name := range x.GetRequestHeaders() {
 		if !routeHeader.MatchString(name) {
 			v.fail(element("request_headers", i), "must be the name of a header in lower case, such as x-http-method-override")

@@ -120,6 +120,9 @@ func validateReferences(objects []Object) Errors {
 			}
 		case *Route:
 			refer(o, "provider", &Provider{Name: o.GetProvider()})
+			for i, g := range o.GetGateways() {
+				refer(o, element("gateways", i), &Gateway{Name: g})
+			}
 		case *Gateway:
 			refer(o, "certificate", &Certificate{Name: o.CertificateName()})
 		case *AlertRule:

@@ -353,6 +353,10 @@ func TestValidateRoute(t *testing.T) {
 		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/ocr",
 			RewritePrefix: to}, knownVendor), field)
 	}
+	for path, field := range map[string]string{"/v1/responses/": "gateways", "/v1/conversations": "gateways", "/v1/ocr": ""} {
+		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: path,
+			Gateways: []string{"edge"}}, knownVendor), field)
+	}
 	requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "A", PathPrefix: "/x"}, knownVendor),
 		"provider")
 }
@@ -401,6 +405,8 @@ func TestValidateSet(t *testing.T) {
 			gateway("h", "10.0.0.2", 443, 0)}, ""},
 		"a route": {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a",
 			PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/y"}}, ""},
+		"a route of no gateway": {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a",
+			PathPrefix: "/x", Gateways: []string{"edge"}}}, "Route r: gateways[0]: Gateway edge does not exist"},
 		"a lost route": {[]configv1.Object{&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}},
 			"Route r: provider: Provider a does not exist"},
 		"same path": {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a",

@@ -61,41 +61,63 @@ func TestOnlyThePlatformOpensListeners(t *testing.T) {
 	require.False(t, p.Keeps(configstore.Ref{}, configstore.Owner{By: "gateway-api:Gateway/team-a/mine"}))
 }
 
-// TestListenersSayWhoseRoutesTheyAnswerFor. All of them do, or none.
+// TestListenersSayWhoseRoutesTheyAnswerFor: those that allow a path, and for a model all or none.
 func TestListenersSayWhoseRoutesTheyAnswerFor(t *testing.T) {
-	const spec = parents + "rules: [{matches: [{path: {value: /team-a}}], backendRefs: [{group: modelgate.dev, kind: Provider, " +
+	const path = "rules: [{matches: [{path: {value: /team-a}}], backendRefs: [{group: modelgate.dev, kind: Provider, " +
 		"namespace: platform, name: mistral}]}]"
+	const model = "rules: [{matches: [{headers: [{name: x-gateway-model-name, value: chat}]}], " +
+		"backendRefs: [{group: modelgate.dev, kind: Model, name: own}]}]"
 	second := strings.NewReplacer("https", "second", "443", "8443").Replace(https)
 	const team = ", allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: team-a}}}}"
-	for name, c := range map[string]struct{ listeners, want string }{
-		"same":              {"{" + https + "}", "Accepted False NotAllowedByListeners: spec.parentRefs[0].name"},
-		"all":               {"{" + https + every + "}", "Accepted True Accepted"},
-		"selected":          {"{" + https + team + "}", "Accepted True Accepted"},
-		"others":            {"{" + https + strings.ReplaceAll(team, "team-a", "team-b") + "}", "Accepted False NotAllowedByListeners"},
-		"another kind":      {"{" + https + ", allowedRoutes: {kinds: [{kind: GRPCRoute}], namespaces: {from: All}}}", "Accepted False NotAllowedByListeners"},
-		"one of two":        {"{" + https + every + "}, {" + second + "}", "Accepted False NotAllowedByListeners: spec.parentRefs: all listeners of the gateway answer for a route, and it is not allowed by listener second"},
-		"both":              {"{" + https + every + "}, {" + second + team + "}", "Accepted True Accepted"},
-		"one that is wrong": {"{" + https + every + "}, {name: plain, port: 80, protocol: HTTP}", "Accepted True Accepted"},
-		"none that is good": {"{name: plain, port: 80, protocol: HTTP" + every + "}", "Accepted False Pending"},
+	const part = "parentRefs: [{namespace: platform, name: edge, sectionName: https}, {namespace: platform, name: edge, port: 443}], "
+	for name, c := range map[string]struct{ listeners, spec, want, answers string }{
+		"same": {"{" + https + "}",
+			parents + path, "Accepted False NotAllowedByListeners: spec.parentRefs[0].name", ""},
+		"all": {"{" + https + every + "}",
+			parents + path, "Accepted True Accepted", `"edge--https"`},
+		"selected": {"{" + https + team + "}",
+			parents + path, "Accepted True Accepted", `"edge--https"`},
+		"others": {"{" + https + strings.ReplaceAll(team, "team-a", "team-b") + "}",
+			parents + path, "Accepted False NotAllowedByListeners", ""},
+		"another kind": {"{" + https + ", allowedRoutes: {kinds: [{kind: GRPCRoute}], namespaces: {from: All}}}",
+			parents + path, "Accepted False NotAllowedByListeners", ""},
+		"one of two": {"{" + https + every + "}, {" + second + "}",
+			parents + path, "Accepted True Accepted", `"edge--https"`},
+		"both": {"{" + https + every + "}, {" + second + team + "}",
+			parents + path, "Accepted True Accepted", `"edge--https","edge--second"`},
+		"a part": {"{" + https + every + "}, {" + second + every + "}",
+			part + path, "Accepted True Accepted", `"edge--https"`},
+		"a model for one of two": {"{" + https + every + "}, {" + second + "}", parents + model,
+			"Accepted False NotAllowedByListeners: spec.parentRefs: all listeners of the gateway answer for a model, and it is not allowed by listener second", ""},
+		"a model for a part": {"{" + https + every + "}, {" + second + every + "}", part + model,
+			"Accepted False UnsupportedValue: spec.parentRefs: all listeners of the gateway answer for a model, and it is not attached to listener second", ""},
+		"a model for both": {"{" + https + every + "}, {" + second + every + "}",
+			parents + model, "Accepted True Accepted", ""},
+		"one that is wrong": {"{" + https + every + "}, {name: plain, port: 80, protocol: HTTP}",
+			parents + model, "Accepted True Accepted", ""},
+		"none that is good": {"{name: plain, port: 80, protocol: HTTP" + every + "}",
+			parents + path, "Accepted False Pending", ""},
+		"none that is there": {"{" + strings.Replace(https, "name: edge", "name: lost", 1) + every + "}", parents + path,
+			"Accepted True Accepted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := gatewayapi.Translate(world(t, class, gateway("platform/edge", c.listeners), route("team-a/granted", spec)))
+			p := gatewayapi.Translate(world(t, class, gateway("platform/edge", c.listeners), route("team-a/granted", c.spec)))
 			has(t, said(p, "HTTPRoute", "granted"), c.want)
-			attached := strings.Contains(c.want, "True")
-			require.Equal(t, attached, strings.Contains(strings.Join(declared(t, p), "\n"), "Route "))
+			all := strings.Join(declared(t, p), "\n")
+			require.Equal(t, c.answers != "", strings.Contains(all, "Route {"))
+			require.Contains(t, all, c.answers)
+			if c.answers != "" {
+				require.Contains(t, all, `"gateways":[`+c.answers+`]`)
+			}
 			counted := int64(0)
 			for _, s := range p.Statuses(good, time.Now()) {
 				if s.Kind == "Gateway" {
 					counted = s.Body["listeners"].([]any)[0].(map[string]any)["attachedRoutes"].(int64)
 				}
 			}
-			require.Equal(t, attached, counted == 1)
+			require.Equal(t, strings.Contains(c.want, "True"), counted == 1)
 		})
 	}
-	// By a part of a Gateway, a route would be answered for by the rest too.
-	p := gatewayapi.Translate(world(t, class, gateway("platform/edge", "{"+https+every+"}, {"+second+every+"}"),
-		route("team-a/granted", strings.Replace(spec, "name: edge", "name: edge, sectionName: https", 1))))
-	has(t, said(p, "HTTPRoute", "granted"), "Accepted False UnsupportedValue: spec.parentRefs: all listeners of the gateway answer for a route, and it is not attached to listener second")
 }
 
 // TestHostnames: a listener answers for its own, and routes are for all of them or for none.

@@ -186,14 +186,14 @@ func TestWhatMapsBecomesConfiguration(t *testing.T) {
 	}{
 		"a path": {"platform/ocr", "rules: [{matches: [{path: {type: PathPrefix, value: /v1/ocr}}, {path: {value: /v1/scan}}], " +
 			provider + "}]", []string{
-			`Route {"name":"platform--ocr--0","path_prefix":"/v1/ocr","provider":"mistral"} by gateway-api:HTTPRoute/platform/ocr`,
-			`Route {"name":"platform--ocr--1","path_prefix":"/v1/scan","provider":"mistral"} by gateway-api:HTTPRoute/platform/ocr`}},
+			`Route {"name":"platform--ocr--0","path_prefix":"/v1/ocr","provider":"mistral","gateways":["edge--https"]} by gateway-api:HTTPRoute/platform/ocr`,
+			`Route {"name":"platform--ocr--1","path_prefix":"/v1/scan","provider":"mistral","gateways":["edge--https"]} by gateway-api:HTTPRoute/platform/ocr`}},
 		"another path behind": {"platform/m", "rules: [{matches: [{path: {value: /mistral/}}], filters: [{type: URLRewrite, urlRewrite: " +
 			"{path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}}], " + provider + "}]", []string{
-			`Route {"name":"platform--m--0","path_prefix":"/mistral/","provider":"mistral","rewrite_prefix":"/v2"} by gateway-api:HTTPRoute/platform/m`}},
+			`Route {"name":"platform--m--0","path_prefix":"/mistral/","provider":"mistral","rewrite_prefix":"/v2","gateways":["edge--https"]} by gateway-api:HTTPRoute/platform/m`}},
 		"a tenant's path": {"team-a/granted", "rules: [{matches: [{path: {value: /team-a/ocr}}], backendRefs: " +
 			"[{group: modelgate.dev, kind: Provider, namespace: platform, name: mistral}]}]", []string{
-			`Route {"name":"team-a--granted--0","path_prefix":"/team-a/ocr","provider":"mistral"} by gateway-api:HTTPRoute/team-a/granted`}},
+			`Route {"name":"team-a--granted--0","path_prefix":"/team-a/ocr","provider":"mistral","gateways":["edge--https"]} by gateway-api:HTTPRoute/team-a/granted`}},
 		"another name of a model": {"platform/alias", model("X-Gateway-Model-Name", "OpenAI/GPT", gpt), []string{
 			`Model {"name":"OpenAI/GPT","targets":[{"provider":"o","model":"gpt"},{"provider":"a","model":"gpt","priority":5}]} by gateway-api:HTTPRoute/platform/alias`}},
 		"a share for each model": {"platform/canary", model("x-ai-eg-model", "chat", gpt, claude), []string{

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/owned"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
@@ -25,8 +26,8 @@ type parent struct {
 	problem *problem
 }
 
-// route returns what an HTTPRoute declares, or nil for one of other controllers. Paths and models are those of the
-// whole gateway: every listener answers for them. So all of them have to allow the route.
+// route returns what an HTTPRoute declares, or nil for one of other controllers. The listeners that it attaches to
+// answer for its paths. Models are those of the whole gateway, so that all listeners have to allow a route with one.
 func (p *Plan) route(o *unstructured.Unstructured) *route {
 	r := &route{object: o, owner: ownerOf(kindRoute, o)}
 	spec := specOf(o)
@@ -35,7 +36,11 @@ func (p *Plan) route(o *unstructured.Unstructured) *route {
 	for _, ref := range spec.each("parentRefs") {
 		if one, to := p.parent(o, ref, hosts); one != nil {
 			r.parents = append(r.parents, one)
-			attached = append(attached, to...)
+			for _, x := range to {
+				if !slices.Contains(attached, x) {
+					attached = append(attached, x)
+				}
+			}
 		}
 	}
 	if len(r.parents) == 0 {
@@ -49,7 +54,7 @@ func (p *Plan) route(o *unstructured.Unstructured) *route {
 				x.name))
 		}
 	}
-	if no := p.everywhere(o.GetNamespace(), attached); no != nil && r.attaches() {
+	if no := p.everywhere(o.GetNamespace(), attached); no != nil && r.attaches() && r.models() {
 		r.accepted = no // which weighs more than what the route says
 	}
 	p.claim(r)
@@ -57,11 +62,28 @@ func (p *Plan) route(o *unstructured.Unstructured) *route {
 		p.kept[r.owner.By] = !r.ends()
 		return r
 	}
+	var open []string
 	for _, l := range attached {
 		l.attached++
+		if l.declared || p.keptRefs[l.ref] && p.world.Stored(kindGateway, l.ref.Name) != nil {
+			open = append(open, l.ref.Name)
+		}
+	}
+	if len(open) == 0 { // until one of them is
+		p.kept[r.owner.By], r.declared = true, nil
+	}
+	for _, d := range r.declared {
+		if path, ok := d.Object.(*configv1.Route); ok {
+			path.Gateways = open
+		}
 	}
 	p.declared = append(p.declared, r.declared...)
 	return r
+}
+
+// models reports whether the route declares a Model.
+func (r *route) models() bool {
+	return slices.ContainsFunc(r.declared, func(d owned.Declared) bool { return d.Kind.Name == kindModel })
 }
 
 // attaches reports whether a parent takes the route.
@@ -148,6 +170,9 @@ func (p *Plan) parent(o *unstructured.Unstructured, l *level, hosts []string) (*
 			one.problem = trouble(reasonUnsupported, "%s has no effect in this gateway", at)
 		}
 	}
+	if one.problem != nil {
+		return one, nil
+	}
 	return one, meant
 }
 
@@ -174,7 +199,7 @@ func (p *Plan) everywhere(namespace string, attached []*listener) *problem {
 			if !p.allows(x, namespace) {
 				reason, why = reasonNotAllowed, "it is not allowed by"
 			}
-			no := trouble(reason, "spec.parentRefs: all listeners of the gateway answer for a route, and %s listener %s of Gateway %s/%s",
+			no := trouble(reason, "spec.parentRefs: all listeners of the gateway answer for a model, and %s listener %s of Gateway %s/%s",
 				why, x.name, g.object.GetNamespace(), g.object.GetName())
 			no.ends = true
 			return no

@@ -56,8 +56,8 @@ type World struct {
 	Secret func(namespace, name string) (*unstructured.Unstructured, error)
 	// May says why an object must not refer to one in another namespace.
 	May func(from, to Ref) error
-	// Named returns the name in the gateway of an object of ours, and Stored what is stored of it, unless an HTTPRoute
-	// declares it.
+	// Named returns the name in the gateway of an object of ours, and Stored what is stored of it, unless it is a Model
+	// that an HTTPRoute declares.
 	Named  func(kind, namespace, name string) string
 	Stored func(kind, name string) configv1.Object
 }
