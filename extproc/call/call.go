@@ -27,7 +27,8 @@ type Call struct {
 	Key          *access.Client
 	Operation    *inbound.Operation // nil: it passes unread, or is no request to a provider
 	Head         inbound.Head
-	Plain        bool // the path has no query
+	Plain        bool     // the path is the client's own, and has no query
+	AtHost       []string // providers that have the host which the client has called
 	Request      request.Request
 	WantsStream  bool
 	IncludeUsage bool

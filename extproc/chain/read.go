@@ -115,7 +115,7 @@ func (x *Chain) read(ctx context.Context, body []byte) (reply call.Reply, done b
 // resolve finds the model that a request asks for.
 func (x *Chain) resolve(ctx context.Context, asked string) *call.Reply {
 	c := x.c
-	model, err := c.Config.Resolve(c.Key, asked)
+	model, err := c.Config.ResolveAt(c.Key, asked, c.AtHost)
 	if c.Request.Model = model; err == nil {
 		return nil
 	}

@@ -33,6 +33,15 @@ func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 	c, h := x.c, x.c.Headers
 	path, query, asked := strings.Cut(h.Get(":path"), "?")
 	op := dialects.Find(path, query)
+	if c.Config != nil {
+		host := h.Get(":authority")
+		c.AtHost = c.Config.AtHost(host)
+		if op == nil && c.AtHost != nil {
+			var own string
+			own, op = x.own(host, path, query)
+			path, asked = own, asked || own != path
+		}
+	}
 	if op != nil {
 		c.Dialect = op.Dialect
 	} else if isModels(path) {
@@ -68,6 +77,20 @@ func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 		return *reply
 	}
 	return x.choose(ctx, op, route, query, end)
+}
+
+// own returns the gateway's own path for one that only a provider has, whose host the client has called, and its
+// operation. A Route for the path comes first.
+func (x *Chain) own(host, path, query string) (string, *inbound.Operation) {
+	if isModels(path) || x.c.Config.Routes.Find(path) != nil {
+		return path, nil
+	}
+	for _, own := range x.c.Config.OwnPaths(host, path) {
+		if op := dialects.Find(own, query); op != nil || isModels(own) {
+			return own, op
+		}
+	}
+	return path, nil
 }
 
 // choose chooses the passage of a client's request, and has the request take it.

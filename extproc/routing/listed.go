@@ -22,6 +22,8 @@ type index struct {
 	size   int // of all of them in bytes, including commas
 	// bare maps "<model>" to the sorted names "<provider>/<model>" that providers list.
 	bare map[string][]string
+	// hosts are those of the providers' endpoints.
+	hosts map[string]host
 }
 
 // A listed model is one element of the answer to GET /v1/models.
@@ -42,7 +44,7 @@ func (t *Table) indexed() *index {
 }
 
 func (t *Table) newIndex() *index {
-	x := &index{tuned: map[string]*configv1.Model{}, bare: map[string][]string{}}
+	x := &index{tuned: map[string]*configv1.Model{}, bare: map[string][]string{}, hosts: map[string]host{}}
 	for _, m := range t.Models {
 		for _, target := range m.GetTargets() {
 			if m.GetFineTuned() != nil {
@@ -58,6 +60,7 @@ func (t *Table) newIndex() *index {
 	shown := func(name string) bool { return t.Models[name] != nil || x.tuned[name] != nil }
 	for _, name := range slices.Sorted(maps.Keys(t.Providers)) {
 		p := t.Providers[name]
+		x.addHost(name, p)
 		for _, m := range t.Listings[name].GetModels() {
 			full := name + "/" + m.GetId()
 			if other, _ := t.unlisted(full); other != nil && !shown(full) {
