@@ -353,7 +353,8 @@ func TestValidateRoute(t *testing.T) {
 		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/ocr",
 			RewritePrefix: to}, knownVendor), field)
 	}
-	for path, field := range map[string]string{"/v1/responses/": "gateways", "/v1/conversations": "gateways", "/v1/ocr": ""} {
+	for path, field := range map[string]string{"/v1/responses/": "gateways", "/v1/conversations": "gateways",
+		"/v1/ocr": ""} {
 		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: path,
 			Gateways: []string{"edge"}}, knownVendor), field)
 	}
