@@ -164,6 +164,7 @@ func resource(kind string) schema.GroupVersionResource {
 	all := map[string]schema.GroupVersionResource{
 		"Secret": {Version: "v1", Resource: "secrets"}, "ConfigMap": {Version: "v1", Resource: "configmaps"},
 		"Namespace": {Version: "v1", Resource: "namespaces"}, "Event": {Version: "v1", Resource: "events"},
+		"Pod": {Version: "v1", Resource: "pods"}, "ServiceAccount": {Version: "v1", Resource: "serviceaccounts"},
 		"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		"ClusterRole":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 		"ClusterRoleBinding":       {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
