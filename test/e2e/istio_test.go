@@ -220,6 +220,17 @@ func TestWorkloadsOfAMeshHaveNoKeys(t *testing.T) {
 	status, _ = m.ask(m.sidecar, "", chat, "authorization", "Bearer "+m.Key)
 	require.Zero(t, status, "the mesh's TLS is mutual")
 
+	elsewhere := gjson.Get(harness.Must(t, "", "key", "create", "--data", m.Dir, "--name", "elsewhere", "--addresses",
+		"203.0.113.5", "-o", "json"), "key").Str
+	require.NotEmpty(t, elsewhere)
+	harness.Eventually(t, "the address of a client is that of its connection", func() error {
+		status, body := m.ask(m.sidecar, edge, chat, "authorization", "Bearer "+elsewhere, "x-forwarded-for", "203.0.113.5")
+		if !strings.Contains(body, "ip_not_authorized") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+
 	status, _ = m.ask(m.direct, "", chat, "authorization", "Bearer "+m.Key)
 	require.Zero(t, status, "the Gateway takes nobody without a certificate")
 	status, body = m.ask(m.direct, web, chat, forwarded, "Hash=ab;URI="+admin)
