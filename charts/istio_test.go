@@ -13,6 +13,7 @@ import (
 // kindsOfIstio are those that the chart makes. Whether istiod takes them is in test/istio.
 var kindsOfIstio = []apischema.GroupVersionKind{
 	{Group: "networking.istio.io", Version: "v1", Kind: "DestinationRule"},
+	{Group: "networking.istio.io", Version: "v1", Kind: "ServiceEntry"},
 	{Group: "networking.istio.io", Version: "v1", Kind: "Sidecar"},
 	{Group: "networking.istio.io", Version: "v1", Kind: "VirtualService"},
 	{Group: "networking.istio.io", Version: "v1alpha3", Kind: "EnvoyFilter"},

@@ -18,6 +18,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -194,6 +195,30 @@ func requireRoutes(t *testing.T, h *routev3.VirtualHost) {
 	last := h.GetRoutes()[len(h.GetRoutes())-1]
 	require.Empty(t, last.GetMatch().GetHeaders())
 	require.Empty(t, last.GetRequestHeadersToRemove(), "a key reaches the gateway")
+}
+
+// TestSidecarsLeadNamesOfVendorsToTheGateway by the name in the TLS of the application, which stays its own.
+func TestSidecarsLeadNamesOfVendorsToTheGateway(t *testing.T) {
+	s := istiod(t, rendered(t))
+	client := s.SetupProxy(&model.Proxy{ConfigNamespace: "team-a",
+		Metadata: &model.NodeMetadata{Namespace: "team-a", IstioVersion: "1.30.0"}})
+	var led []string
+	for _, l := range s.Listeners(client) {
+		for _, c := range l.GetFilterChains() {
+			if !slices.Contains(c.GetFilterChainMatch().GetServerNames(), "api.openai.com") {
+				continue
+			}
+			require.Nil(t, c.GetTransportSocket())
+			for _, f := range c.GetFilters() {
+				var proxy tcpproxyv3.TcpProxy
+				if f.GetTypedConfig().MessageIs(&proxy) {
+					require.NoError(t, f.GetTypedConfig().UnmarshalTo(&proxy))
+					led = append(led, l.GetName()+" "+proxy.GetCluster())
+				}
+			}
+		}
+	}
+	require.Equal(t, []string{"0.0.0.0_443 outbound|443||modelgate-gateway.modelgate.svc.cluster.local"}, led)
 }
 
 func clusterOf(t *testing.T, all []*clusterv3.Cluster, name string) *clusterv3.Cluster {
