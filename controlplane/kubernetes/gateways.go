@@ -81,7 +81,7 @@ func (g *gatewayAPI) read() bool {
 		places = append(places, place{kind: namespaces})
 	}
 	for _, ns := range within {
-		for _, kind := range []string{gateways, httpRoutes, grants} {
+		for _, kind := range []string{gateways, httpRoutes, grants, "Provider", "Model"} {
 			places = append(places, place{kind: kind, namespace: ns})
 		}
 		if ns != metav1.NamespaceAll {

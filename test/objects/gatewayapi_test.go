@@ -213,3 +213,38 @@ func TestAGatewayAndItsRoutesAreOfTheGatewayAPI(t *testing.T) {
 		return nil
 	})
 }
+
+// TestTheGatewayAPIOfSomeNamespaces: with the rights for these alone, which the chart gives.
+func TestTheGatewayAPIOfSomeNamespaces(t *testing.T) {
+	c := newCluster(t)
+	c.namespace(t, "platform", "")
+	c.namespace(t, "team-a", "modelgate.dev/organization: acme")
+	c.gatewayAPI(t)
+	c.apply(t, c.rights(t, "kubernetes.gatewayAPI.enabled=true,kubernetes.namespaces={team-a}")...)
+	c.apply(t, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {namespace: platform, name: gw-modelgate-gateway}\n"+
+		"spec: {ports: [{port: 443, targetPort: %d}]}\n", harness.FreePort(t)))
+	pair, err := certs.Ensure(t.TempDir(), []string{"localhost"}, time.Now())
+	require.NoError(t, err)
+	edge, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+		"metadata":   map[string]string{"namespace": "platform", "name": "edge-tls"},
+		"stringData": map[string]string{"tls.crt": string(pair.Certificate), "tls.key": string(pair.Key)}})
+	require.NoError(t, err)
+	c.apply(t, string(edge), ofAPI("GatewayClass", "/modelgate", "{controllerName: "+gatewayapi.Controller+"}"),
+		ofAPI("Gateway", "platform/edge", "{gatewayClassName: modelgate, listeners: [{name: https, port: 443, protocol: HTTPS, "+
+			"tls: {certificateRefs: [{name: edge-tls}]}, allowedRoutes: {namespaces: {from: Selector, selector: "+
+			"{matchLabels: {kubernetes.io/metadata.name: team-a}}}}}]}"),
+		object("Organization", "platform/acme", "{}"), object("Provider", "platform/p", local),
+		fmt.Sprintf("apiVersion: %s/v1beta1\nkind: ReferenceGrant\nmetadata: {namespace: platform, name: team-a}\n"+
+			"spec: {from: [{group: modelgate.dev, kind: Model, namespace: team-a}], to: [{group: modelgate.dev, kind: Provider}]}\n",
+			gatewayapi.Group),
+		object("Model", "team-a/base", "{targets: [{provider: platform/p, model: m}]}"),
+		ofAPI("HTTPRoute", "team-a/chat", "{parentRefs: [{namespace: platform, name: edge}], rules: [{matches: "+
+			"[{headers: [{name: x-gateway-model-name, value: chat}]}], backendRefs: [{group: modelgate.dev, kind: Model, name: base}]}]}"))
+	g := c.gateway(t, "modelgate", "--kubernetes-watch", "team-a", "--kubernetes-gateway-controller",
+		gatewayapi.Controller, "--kubernetes-gateway-service", "gw-modelgate-gateway")
+	c.says(t, ofGatewayAPI, "platform/edge", "Programmed True Programmed")
+	c.says(t, "HTTPRoute", "team-a/chat", "Accepted True Accepted")
+	c.says(t, "HTTPRoute", "team-a/chat", "ResolvedRefs True ResolvedRefs")
+	shown := harness.Must(t, "", "config", "get", "--data", g.Dir, "model", "team-a--chat")
+	require.Contains(t, shown, "organization: acme")
+}

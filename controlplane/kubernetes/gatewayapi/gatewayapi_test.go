@@ -255,6 +255,8 @@ func TestWhatDoesNotMapIsAConditionThatNamesTheField(t *testing.T) {
 			"namespace: platform, name: mistral}]}]", "ResolvedRefs False RefNotPermitted: spec.rules[0].backendRefs[0].name", true},
 		"a path of others": {"team-a/granted", "rules: [{matches: [{path: {value: /team-ab}}], backendRefs: [{group: modelgate.dev, kind: Provider, " +
 			"namespace: platform, name: mistral}]}]", "UnsupportedValue: spec.rules[0].matches[0].path.value: paths of the namespace begin with /team-a/", true},
+		"a tenant's mistake": {"team-a/r", "rules: [{" + path + "}], backendRefs: [{name: web, port: 80}]}]",
+			"ResolvedRefs False InvalidKind", true},
 		"a namespace of nobody": {"stray/r", rule(path + "}]"), "Accepted False NotAllowedByListeners: the namespace belongs to nobody", true},
 		"no model named":        {"platform/r", model("path: {value: /}", ""), "spec.rules[0].matches[0].headers: the body", false},
 		"another header":        {"platform/r", model("headers: [{name: x-team, value: chat}]", ""), "spec.rules[0].matches[0].headers[0].name", false},

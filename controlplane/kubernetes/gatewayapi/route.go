@@ -59,7 +59,9 @@ func (p *Plan) route(o *unstructured.Unstructured) *route {
 	}
 	p.claim(r)
 	if !r.good() {
-		p.kept[r.owner.By] = !r.ends()
+		// A tenant could break a route to keep what it was given before, and is not any more.
+		mistaken := r.accepted != nil || r.refs != nil
+		p.kept[r.owner.By] = !r.ends() && (!mistaken || o.GetNamespace() == p.world.Platform)
 		return r
 	}
 	var open []string
