@@ -35,7 +35,10 @@ const (
 
 // Names of routes, as they appear in access logs.
 const (
-	RouteEntry   = "entry"
+	RouteEntry = "entry"
+	// RouteOtherPath refuses requests for a path of other gateways. It is beside the entry routes.
+	RouteOtherPath = "other_path"
+
 	RoutePlanned = "planned"
 	RoutePassed  = "passed"
 	RouteJobs    = "jobs"
