@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // Content is what Envoys are sent. It is immutable, and so are the messages.
@@ -49,27 +50,31 @@ func (p *Publisher) Content() (Content, <-chan struct{}) {
 	return Content{digest(given), given}, heard
 }
 
+// sharedPause is how long Envoys of others have to take what they were given: they do not say when they have.
+const sharedPause = 300 * time.Millisecond
+
 // Shared records that Envoys of others, which are told of changes, were given content.
 func (p *Publisher) Shared(digest string) {
 	p.mu.Lock()
-	p.shared = digest
+	p.shared, p.state.shared = digest, true
 	p.mu.Unlock()
 	p.signal()
 }
 
 // awaitShared waits until Envoys of others, if there are any, were given what Envoys are sent, as long as for
-// acknowledgements.
+// acknowledgements, and then for them to take it.
 func (p *Publisher) awaitShared(ctx context.Context) {
 	p.mu.Lock()
 	last, given := p.shared, p.state.given[envoy.RoleEnvoy]
 	p.hear()
 	p.mu.Unlock()
-	if last == "" {
+	want := digest(given)
+	if last == "" || last == want {
 		return
 	}
 	deadline := time.NewTimer(p.ackTimeout)
 	defer deadline.Stop()
-	for want := digest(given); last != want; {
+	for last != want {
 		select {
 		case <-ctx.Done():
 			return
@@ -81,6 +86,7 @@ func (p *Publisher) awaitShared(ctx context.Context) {
 		last = p.shared
 		p.mu.Unlock()
 	}
+	_ = timing.Sleep(ctx, sharedPause) // what follows heeds its end
 }
 
 // digest leaves out epochs, which differ from one control plane to the next.

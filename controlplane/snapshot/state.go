@@ -33,6 +33,7 @@ type state struct {
 	again  map[kind]bool                    // kinds whose resources are all sent again
 
 	lingering map[id]leaver
+	shared    bool           // Envoys of others are given the clusters, too
 	connected map[string]int // clients by role
 }
 
@@ -168,7 +169,7 @@ func (s *state) serve(role string, now time.Time) *resources {
 	touched := map[id]bool{}
 	for _, i := range gone {
 		touched[i.id] = true
-		if role == envoy.RoleEnvoy && i.typ == resource.ClusterType && s.acked[i.id] == i.hash {
+		if role == envoy.RoleEnvoy && i.typ == resource.ClusterType && (s.shared || s.acked[i.id] == i.hash) {
 			s.lingering[i.id] = leaver{i, now.Add(s.grace)} // only what Envoy has taken
 			continue
 		}

@@ -42,8 +42,10 @@ type edge struct {
 	kube      *cluster // nil: its resources are files
 	xds       int
 	plane     *harness.Process
-	admin     []string // flags that name the control plane
-	resources string   // of Envoy Gateway
+	extproc   *harness.Process
+	gateway   *harness.Process // Envoy Gateway
+	admin     []string         // flags that name the control plane
+	resources string           // of Envoy Gateway
 	url, key  string
 }
 
@@ -77,9 +79,9 @@ func newEdge(t *testing.T, inKubernetes bool) *edge {
 	require.NoError(t, err)
 	e.admin = []string{"--server", "http://" + admin, "--token", strings.TrimSpace(string(token))}
 	e.configure(t)
-	harness.Launch(t, nil, "extproc", "--listen", service, "--admin", "127.0.0.1:0", "--spool",
-		filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", fmt.Sprint("127.0.0.1:", e.xds)).
-		WaitFor(t, "configuration received")
+	e.extproc = harness.Launch(t, nil, "extproc", "--listen", service, "--admin", "127.0.0.1:0", "--spool",
+		filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", fmt.Sprint("127.0.0.1:", e.xds))
+	e.extproc.WaitFor(t, "configuration received")
 	e.start(t, binary)
 	return e
 }
@@ -155,7 +157,7 @@ func (e *edge) start(t *testing.T, binary string) {
 		require.NoError(t, err, string(out))
 	}
 	require.NoError(t, os.WriteFile(config, []byte(fill.Replace(settings)), 0o600))
-	harness.Start(t, cmd)
+	e.gateway = harness.Start(t, cmd)
 	harness.Eventually(t, "a chat through Envoy Gateway", func() error {
 		_, err := e.chat(t, e.key, "echo/echo", false)
 		return err
@@ -215,6 +217,9 @@ func TestEnvoyGateway(t *testing.T) {
 		require.NotEqual(t, before, e.kube.annotation(t, "models"))
 		require.Empty(t, e.kube.annotation(t, "others"))
 	})
+	t.Run("a provider that moves", e.moved)
+	t.Run("the control plane is gone", e.withoutPlane)
+	t.Run("the ext_proc service is gone", e.withoutExtProc)
 }
 
 // TestFiles has Envoy Gateway without Kubernetes.
@@ -295,4 +300,60 @@ func (e *edge) second(t *testing.T) {
 	echo := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(echo.Close)
 	e.apply(t, &configv1.Provider{Name: "second", Vendor: "echo", Endpoint: echo.URL, Models: []string{"echo"}})
+}
+
+// moved has a provider move while it is asked. Its clusters have other names then, which the Envoy has before the
+// ext_proc service plans with them.
+func (e *edge) moved(t *testing.T) {
+	e.second(t) // that of another test has ended with it
+	asked, stop := make(chan error), make(chan struct{})
+	go func() {
+		defer close(asked)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := e.chat(t, e.key, "second/echo", false); err != nil {
+				asked <- err
+				return
+			}
+		}
+	}()
+	for range 5 {
+		e.second(t)
+	}
+	close(stop)
+	require.NoError(t, <-asked)
+}
+
+// withoutPlane has Envoy Gateway translate what it cannot show. The Envoy keeps what it has.
+func (e *edge) withoutPlane(t *testing.T) {
+	e.plane.Kill()
+	e.kube.apply(t, `apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {namespace: envoy-gateway-system, name: more}
+spec:
+  parentRefs: [{name: edge}]
+  rules:
+  - matches: [{path: {type: PathPrefix, value: /more}}]
+    backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: others}]
+`)
+	e.gateway.WaitFor(t, "connection refused")
+	for range 20 {
+		_, err := e.chat(t, e.key, "both", true)
+		require.NoError(t, err)
+	}
+	response, _ := e.ask(t, e.key, "/more/x", `{}`)
+	require.Equal(t, http.StatusNotFound, response.StatusCode)
+}
+
+func (e *edge) withoutExtProc(t *testing.T) {
+	e.extproc.Kill()
+	response, body := e.ask(t, e.key, "/v1/chat/completions", `{}`)
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, "gateway_unavailable", gjson.Get(body, "error.code").String(), body)
+	response, _ = e.ask(t, "none", "/others/x", `{}`)
+	require.Equal(t, http.StatusOK, response.StatusCode)
 }
