@@ -35,10 +35,7 @@ const (
 
 // Names of routes, as they appear in access logs.
 const (
-	RouteEntry = "entry"
-	// RouteOtherPath refuses requests for a path of other gateways. It is beside the entry routes.
-	RouteOtherPath = "other_path"
-
+	RouteEntry   = "entry"
 	RoutePlanned = "planned"
 	RoutePassed  = "passed"
 	RouteJobs    = "jobs"

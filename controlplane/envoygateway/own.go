@@ -70,10 +70,9 @@ func (o Own) gateway(name string) (*gateway, error) {
 	}
 	m := xds.Confined(found[0].manager)
 	routes := o.routes[m.GetRds().GetRouteConfigName()]
-	if len(routes.GetVirtualHosts()) == 0 {
+	if len(routes.GetVirtualHosts()) != 1 {
 		return nil, fmt.Errorf("the Gateway %q has no routes", name)
 	}
-	// Hostnames are those of the other listener: a host that refuses others does not count.
 	g := &gateway{name: name, host: routes.GetVirtualHosts()[0], manager: m}
 	for _, f := range m.GetHttpFilters()[:len(m.GetHttpFilters())-1] {
 		if f.GetConfigDiscovery() != nil { // which Envoy Gateway does not serve

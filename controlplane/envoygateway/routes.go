@@ -16,7 +16,7 @@ import (
 // of Envoy Gateway have set for its own filters stays.
 func (g *gateway) entries(r *routev3.Route, enabled *anypb.Any) (all []*routev3.Route) {
 	for _, own := range g.host.GetRoutes() {
-		if !enters(own) {
+		if own.GetName() != envoy.RouteEntry {
 			continue
 		}
 		match, whole := narrowed(r.GetMatch(), own.GetMatch())
@@ -44,17 +44,12 @@ func (g *gateway) entries(r *routev3.Route, enabled *anypb.Any) (all []*routev3.
 	return all
 }
 
-// enters reports whether a route of ours is for requests that have no plan yet.
-func enters(own *routev3.Route) bool {
-	return own.GetName() == envoy.RouteEntry || own.GetName() == envoy.RouteOtherPath
-}
-
 // onward returns the routes of requests that have a plan. Only the ext_proc service can write the metadata that they
 // match, so no request of others takes them. They have the settings of all Gateways of their host.
 func onward(all []*gateway) (routes []*routev3.Route) {
 	first := all[0]
 	for _, own := range first.host.GetRoutes() {
-		if enters(own) {
+		if own.GetName() == envoy.RouteEntry {
 			continue
 		}
 		r := proto.CloneOf(own)

@@ -54,14 +54,9 @@ func read[M proto.Message](t *testing.T, texts []json.RawMessage, to *[]M) {
 // own returns the resources of Gateways with a provider.
 func own(t *testing.T, gateways ...*configv1.Gateway) Own {
 	t.Helper()
-	return ownOf(t, xds.Input{Gateways: gateways})
-}
-
-func ownOf(t *testing.T, in xds.Input) Own {
-	t.Helper()
-	in.Providers = []*configv1.ResolvedProvider{{Name: "echo",
-		Provider: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://127.0.0.1:9000"}}}
-	resources, errs := xds.Build(in, xds.Options{Providers: all.Providers()})
+	resources, errs := xds.Build(xds.Input{Gateways: gateways, Providers: []*configv1.ResolvedProvider{{Name: "echo",
+		Provider: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://127.0.0.1:9000"}}}},
+		xds.Options{Providers: all.Providers()})
 	for _, e := range errs {
 		require.ErrorContains(t, e, "certificate", "which this Envoy does not need")
 	}
@@ -162,31 +157,6 @@ func TestWhatHasNoMarkIsUntouched(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, proto.Equal(other, both.Listeners[len(both.Listeners)-1]))
 	require.False(t, proto.Equal(other, both.Listeners[i]))
-}
-
-// TestAPathOfAnotherGatewayIsRefusedInMarkedRulesAlone: what others do with the path is theirs.
-func TestAPathOfAnotherGatewayIsRefusedInMarkedRulesAlone(t *testing.T) {
-	changed := table(t)
-	_, err := Translate(changed, ownOf(t, xds.Input{
-		Gateways: []*configv1.Gateway{{Name: "default", Port: 443, Hostnames: []string{"a.example.com"}},
-			{Name: "other", Port: 444}},
-		Routes: []*configv1.Route{{Name: "r", PathPrefix: "/v1/ocr", Provider: "echo", Gateways: []string{"other"}}},
-	}), static(t))
-	require.NoError(t, err)
-	refused := 0
-	for _, routes := range changed.Routes {
-		for _, host := range routes.GetVirtualHosts() {
-			for _, r := range host.GetRoutes() {
-				if r.GetName() == envoy.RouteOtherPath {
-					refused++
-					_, _, marked := markOf(r)
-					require.True(t, marked, "%v", r.GetMatch())
-					require.Contains(t, r.GetTypedPerFilterConfig(), "mg.ext_proc.drains/default")
-				}
-			}
-		}
-	}
-	require.Positive(t, refused)
 }
 
 func TestWithoutListenersRulesLeadNowhere(t *testing.T) {

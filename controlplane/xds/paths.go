@@ -9,7 +9,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
 )
 
 // A path is one of a Route, and whether a gateway answers for it.
@@ -46,7 +45,7 @@ func (p path) route(g *configv1.Gateway) *routev3.Route {
 	if p.answered {
 		return entry(match)
 	}
-	refused := refusing(envoy.RouteOtherPath, 404,
+	refused := refusing("other_path", 404,
 		openai.CodeUnknownURL.New("This gateway does not answer for the path %s.", p.prefix))
 	r := refused.GetRoutes()[0]
 	r.Match, r.TypedPerFilterConfig, r.ResponseHeadersToAdd = match, unseen(g), refused.GetResponseHeadersToAdd()
