@@ -70,9 +70,10 @@ func (o Own) gateway(name string) (*gateway, error) {
 	}
 	m := xds.Confined(found[0].manager)
 	routes := o.routes[m.GetRds().GetRouteConfigName()]
-	if len(routes.GetVirtualHosts()) != 1 {
+	if len(routes.GetVirtualHosts()) == 0 {
 		return nil, fmt.Errorf("the Gateway %q has no routes", name)
 	}
+	// A further host is for other names than the Gateway's, which here are those of the HTTPRoute.
 	g := &gateway{name: name, host: routes.GetVirtualHosts()[0], manager: m}
 	for _, f := range m.GetHttpFilters()[:len(m.GetHttpFilters())-1] {
 		if f.GetConfigDiscovery() != nil { // which Envoy Gateway does not serve

@@ -12,11 +12,11 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// entries returns the entry routes of a Gateway for the requests that a route of Envoy Gateway matches. What policies
-// of Envoy Gateway have set for its own filters stays.
+// entries returns the routes of a Gateway for the requests that a route of Envoy Gateway matches. What policies of
+// Envoy Gateway have set for its own filters stays.
 func (g *gateway) entries(r *routev3.Route, enabled *anypb.Any) (all []*routev3.Route) {
 	for _, own := range g.host.GetRoutes() {
-		if own.GetName() != envoy.RouteEntry {
+		if isOnward(own) {
 			continue
 		}
 		match, whole := narrowed(r.GetMatch(), own.GetMatch())
@@ -25,17 +25,11 @@ func (g *gateway) entries(r *routev3.Route, enabled *anypb.Any) (all []*routev3.
 		}
 		entry := proto.CloneOf(own)
 		entry.Match, entry.Metadata = match, r.GetMetadata()
-		entry.RequestBodyBufferLimit = g.host.GetRequestBodyBufferLimit()
-		settings := maps.Clone(r.GetTypedPerFilterConfig())
-		if settings == nil {
-			settings = map[string]*anypb.Any{}
+		entry.TypedPerFilterConfig = maps.Clone(r.GetTypedPerFilterConfig())
+		if own.GetName() == envoy.RouteEntry { // else Envoy answers by itself, and no filter of ours is asked
+			entry.RequestBodyBufferLimit = g.host.GetRequestBodyBufferLimit()
+			entry.TypedPerFilterConfig = g.settings(entry.GetTypedPerFilterConfig(), own, enabled)
 		}
-		for _, name := range g.always {
-			settings[name] = enabled
-		}
-		maps.Copy(settings, g.renamed(g.host.GetTypedPerFilterConfig()))
-		maps.Copy(settings, g.renamed(own.GetTypedPerFilterConfig()))
-		entry.TypedPerFilterConfig = settings
 		all = append(all, entry)
 		if whole {
 			break
@@ -44,12 +38,29 @@ func (g *gateway) entries(r *routev3.Route, enabled *anypb.Any) (all []*routev3.
 	return all
 }
 
-// onward returns the routes of requests that have a plan. Only the ext_proc service can write the metadata that they
-// match, so no request of others takes them. They have the settings of all Gateways of their host.
+// settings adds those of our filters on an entry route.
+func (g *gateway) settings(all map[string]*anypb.Any, own *routev3.Route, enabled *anypb.Any) map[string]*anypb.Any {
+	if all == nil {
+		all = map[string]*anypb.Any{}
+	}
+	for _, name := range g.always {
+		all[name] = enabled
+	}
+	maps.Copy(all, g.renamed(g.host.GetTypedPerFilterConfig()))
+	maps.Copy(all, g.renamed(own.GetTypedPerFilterConfig()))
+	return all
+}
+
+// isOnward reports whether a route is for requests that have a plan: it matches metadata that only the ext_proc
+// service can write.
+func isOnward(r *routev3.Route) bool { return len(r.GetMatch().GetDynamicMetadata()) > 0 }
+
+// onward returns the routes of requests that have a plan. No request of others takes them. They have the settings of
+// all Gateways of their host.
 func onward(all []*gateway) (routes []*routev3.Route) {
 	first := all[0]
 	for _, own := range first.host.GetRoutes() {
-		if own.GetName() == envoy.RouteEntry {
+		if !isOnward(own) {
 			continue
 		}
 		r := proto.CloneOf(own)

@@ -54,9 +54,13 @@ func read[M proto.Message](t *testing.T, texts []json.RawMessage, to *[]M) {
 // own returns the resources of Gateways with a provider.
 func own(t *testing.T, gateways ...*configv1.Gateway) Own {
 	t.Helper()
-	resources, errs := xds.Build(xds.Input{Gateways: gateways, Providers: []*configv1.ResolvedProvider{{Name: "echo",
-		Provider: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://127.0.0.1:9000"}}}},
-		xds.Options{Providers: all.Providers()})
+	resources, errs := xds.Build(xds.Input{
+		Gateways: gateways,
+		Routes: []*configv1.Route{{Name: "elsewhere", PathPrefix: "/v1/ocr", Provider: "echo",
+			Gateways: []string{"other"}}},
+		Providers: []*configv1.ResolvedProvider{{Name: "echo",
+			Provider: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://127.0.0.1:9000"}}},
+	}, xds.Options{Providers: all.Providers()})
 	for _, e := range errs {
 		require.ErrorContains(t, e, "certificate", "which this Envoy does not need")
 	}
@@ -80,7 +84,8 @@ func static(t *testing.T) Static {
 func TestMarkedRulesLeadToModels(t *testing.T) {
 	changed := table(t)
 	problems, err := Translate(changed, own(t, &configv1.Gateway{Name: "default", Port: 443,
-		Cors: &configv1.Cors{Origins: []string{"https://app.example.com"}}}), static(t))
+		Hostnames: []string{"models.example.com"},
+		Cors:      &configv1.Cors{Origins: []string{"https://app.example.com"}}}), static(t))
 	require.NoError(t, err)
 	require.Len(t, problems, 1)
 	require.Contains(t, problems[0], `there is no Gateway "absent"`)
