@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ type edge struct {
 	url, key  string
 }
 
-func newEdge(t *testing.T, inKubernetes bool) *edge {
+func newEdge(t *testing.T, kube bool) *edge {
 	t.Helper()
 	binary, err := filepath.Abs("../../.cache/envoy-gateway/envoy-gateway")
 	require.NoError(t, err)
@@ -62,16 +63,22 @@ func newEdge(t *testing.T, inKubernetes bool) *edge {
 	e := &edge{dir: dir, xds: harness.FreePort(t)}
 	service := fmt.Sprint("127.0.0.1:", harness.FreePort(t))
 	etcd := etcdtest.New(t)
-	var objects []string
-	if inKubernetes {
+	var ofPlane, ofService []string
+	if kube {
+		certificates := newPKI(t, filepath.Join(dir, "pki"), "localhost", "dataplane", "extproc")
 		e.kube = newCluster(t, dir)
-		objects = []string{"--kubernetes", "--kubernetes-config", e.kube.kubeconfig, "--kubernetes-namespace", "platform"}
+		e.kube.apply(t, certificates.secrets(t))
+		ofPlane = slices.Concat([]string{"--kubernetes", "--kubernetes-config", e.kube.kubeconfig, "--kubernetes-namespace",
+			"platform", "--xds-dataplane-name", "dataplane", "--envoy-gateway-extproc-name", "extproc"},
+			certificates.flags("--xds-", "localhost"), certificates.flags("--envoy-gateway-extproc-", "dataplane"))
+		ofService = slices.Concat([]string{"--xds-name", "localhost", "--tls-name", "dataplane"},
+			certificates.flags("--xds-", "dataplane"), certificates.flags("--tls-", "extproc"))
 	}
 	e.plane = harness.Launch(t, nil, append([]string{"controlplane", "--etcd-endpoints", etcd.Endpoint(), "--listen",
 		fmt.Sprint("127.0.0.1:", e.xds), "--admin", "127.0.0.1:0", "--ledger",
 		(&url.URL{Scheme: "sqlite", Path: filepath.Join(dir, "ledger.db")}).String(), "--pepper",
 		filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "admin-token"),
-		"--envoy-gateway-extproc", service}, objects...)...)
+		"--envoy-gateway-extproc", service}, ofPlane...)...)
 	_, rest, ok := strings.Cut(e.plane.WaitFor(t, "control plane started"), `"admin":"`)
 	require.True(t, ok)
 	admin, _, _ := strings.Cut(rest, `"`)
@@ -79,8 +86,9 @@ func newEdge(t *testing.T, inKubernetes bool) *edge {
 	require.NoError(t, err)
 	e.admin = []string{"--server", "http://" + admin, "--token", strings.TrimSpace(string(token))}
 	e.configure(t)
-	e.extproc = harness.Launch(t, nil, "extproc", "--listen", service, "--admin", "127.0.0.1:0", "--spool",
-		filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", fmt.Sprint("127.0.0.1:", e.xds))
+	e.extproc = harness.Launch(t, nil, append([]string{"extproc", "--listen", service, "--admin", "127.0.0.1:0", "--spool",
+		filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", fmt.Sprint("127.0.0.1:", e.xds)},
+		ofService...)...)
 	e.extproc.WaitFor(t, "configuration received")
 	e.start(t, binary)
 	return e
@@ -146,7 +154,7 @@ func (e *edge) start(t *testing.T, binary string) {
 	config := filepath.Join(e.dir, "envoy-gateway.yaml")
 	cmd := exec.Command(binary, "server", "--config-path", config)
 	if e.kube != nil {
-		settings = kubernetesProvider(settings)
+		settings = inKubernetes(settings)
 		e.kube.prepare(t, e, binary)
 		e.kube.apply(t, resources)
 		cmd = e.kube.command(e, cmd.Args...)

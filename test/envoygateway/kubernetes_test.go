@@ -189,7 +189,11 @@ func (c *cluster) annotation(t *testing.T, name string) string {
 	return r.GetAnnotations()["gateway.envoyproxy.io/modelgate-revision"]
 }
 
-// kubernetesProvider is where Envoy Gateway finds its resources, in place of a file.
-func kubernetesProvider(text string) string {
-	return strings.Replace(text, "type: File\n      file:\n        paths: [DIR/resources]", "type: Kubernetes", 1)
+// inKubernetes are the settings of Envoy Gateway with Kubernetes in place of files, and with mutual TLS.
+func inKubernetes(settings string) string {
+	return strings.NewReplacer("type: File\n      file:\n        paths: [DIR/resources]", "type: Kubernetes",
+		"ip: {address: 127.0.0.1, port: XDS}", `fqdn: {hostname: localhost, port: XDS}
+    tls:
+      certificateRef: {name: modelgate-ca}
+      clientCertificateRef: {name: modelgate-dataplane-tls}`).Replace(settings)
 }
