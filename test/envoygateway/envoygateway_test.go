@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
 	"github.com/modelgate/modelgate/internal/testenv"
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -86,10 +87,13 @@ func newEdge(t *testing.T, kube bool) *edge {
 	require.NoError(t, err)
 	e.admin = []string{"--server", "http://" + admin, "--token", strings.TrimSpace(string(token))}
 	e.configure(t)
-	e.extproc = harness.Launch(t, nil, append([]string{"extproc", "--listen", service, "--admin", "127.0.0.1:0", "--spool",
-		filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", fmt.Sprint("127.0.0.1:", e.xds)},
-		ofService...)...)
+	at := fmt.Sprint("127.0.0.1:", e.xds)
+	e.extproc = harness.Launch(t, nil, append([]string{"extproc", "--listen", service, "--admin", "127.0.0.1:0",
+		"--spool", filepath.Join(dir, "spool"), "--limits", "memory", "--xds-address", at}, ofService...)...)
 	e.extproc.WaitFor(t, "configuration received")
+	if !kube {
+		e.startJobs(t, "--xds-address", at, "--extproc", service, "--etcd-endpoints", etcd.Endpoint())
+	}
 	e.start(t, binary)
 	return e
 }
@@ -114,6 +118,18 @@ func (e *edge) configure(t *testing.T) {
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Port: 443})
 	e.key = e.newKey(t, "test")
+}
+
+// startJobs starts a job service, and an Envoy of ours for the lines of batches.
+func (e *edge) startJobs(t *testing.T, flags ...string) {
+	t.Helper()
+	socket := func(name string) string { return "unix://" + filepath.Join(e.dir, name+".sock") }
+	e.apply(t, &configv1.JobService{Name: "default", Address: socket("jobs"), Listen: socket("internal")})
+	harness.Launch(t, nil, "envoy", "run", "--envoy", testenv.Envoy(t), "--dir", filepath.Join(e.dir, "own"), "--admin",
+		"127.0.0.1:0", flags[0], flags[1], flags[2], flags[3])
+	harness.Launch(t, nil, "jobsvc", "--listen", socket("jobs"), "--gateway", socket("internal"), "--blobs",
+		(&url.URL{Scheme: "file", Path: filepath.Join(e.dir, "blobs")}).String(), "--admin", "127.0.0.1:0", flags[0],
+		flags[1], flags[4], flags[5])
 }
 
 func (e *edge) apply(t *testing.T, objects ...configv1.Object) {
@@ -234,6 +250,18 @@ func TestEnvoyGateway(t *testing.T) {
 func TestFiles(t *testing.T) {
 	e := newEdge(t, false)
 	t.Run("streams and retries", e.streams)
+	t.Run("a batch", func(t *testing.T) {
+		client := harness.Client{Gateway: &cases.Gateway{URL: e.url, Key: e.key, Client: http.DefaultClient}}
+		harness.Eventually(t, "the job service answers", func() error {
+			var files any
+			return client.Try(http.MethodGet, "/v1/files", &files)
+		})
+		id := client.Begin(t, "/v1/chat/completions", harness.ChatLine("a", "echo/echo", "hello"),
+			harness.ChatLine("b", "both", "hello"))
+		batch := client.Await(t, id)
+		require.Equal(t, "completed", batch.Status)
+		require.Equal(t, 2, batch.Counts.Completed)
+	})
 	t.Run("a change comes with the next translation", func(t *testing.T) {
 		e.second(t)
 		text, err := os.ReadFile(e.resources)
