@@ -68,6 +68,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"an object without a kind", "config[0].name=x", "config"},
 		{"a ConfigMap without a key", "configFrom[0].name=x", "configFrom"},
 		{"sources of an AuthorizationPolicy that are none", "istio.clients[0].namespace=team-a", "clients"},
+		{"Envoy Gateway that cannot ask ext_proc", "envoyGateway.enabled=true,kubernetes.enabled=true", "standalone"},
+		{"Envoy Gateway that hears of no change", "envoyGateway.enabled=true,extproc.standalone.enabled=true",
+			"kubernetes"},
 		{"monitors in words", "monitoring.monitors.enabled=please", "enabled"},
 	}
 	for _, c := range cases {
