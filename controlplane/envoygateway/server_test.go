@@ -39,9 +39,17 @@ func (p *plane) Content() (snapshot.Content, <-chan struct{}) {
 	return snapshot.Content{Digest: p.digest}, p.changed
 }
 
-func (p *plane) Admit(context.Context, string) error { return p.refuses }
+func (p *plane) Admit(context.Context, string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuses
+}
 
-func (p *plane) Shared(digest string) { p.shared = digest }
+func (p *plane) Shared(digest string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shared = digest
+}
 
 // serve returns what calls a Server over gRPC, as Envoy Gateway does.
 func serve(t *testing.T, p *plane) func(request []byte) ([]byte, error) {
@@ -68,7 +76,9 @@ func TestOnlyWhoMayHaveWhatEnvoysHaveIsAnswered(t *testing.T) {
 	call := serve(t, p)
 	_, err := call(nil)
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	p.mu.Lock()
 	p.refuses = nil
+	p.mu.Unlock()
 	_, err = call(nil)
 	require.NoError(t, err)
 	_, err = call([]byte{2<<3 | 2, 1, 0xff})
@@ -106,5 +116,7 @@ func TestARevisionThatIsWantedIsAwaited(t *testing.T) {
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
 	require.NoError(t, <-answered)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	require.Equal(t, "r2", p.shared)
 }
