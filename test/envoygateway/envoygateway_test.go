@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
+	"github.com/modelgate/modelgate/test/realtimevendor"
 )
 
 func TestMain(m *testing.M) {
@@ -241,6 +243,7 @@ func TestEnvoyGateway(t *testing.T) {
 		require.NotEqual(t, before, e.kube.annotation(t, "models"))
 		require.Empty(t, e.kube.annotation(t, "others"))
 	})
+	t.Run("a session of the Realtime API", e.session)
 	t.Run("a provider that moves", e.moved)
 	t.Run("the control plane is gone", e.withoutPlane)
 	t.Run("the ext_proc service is gone", e.withoutExtProc)
@@ -336,6 +339,29 @@ func (e *edge) second(t *testing.T) {
 	echo := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(echo.Close)
 	e.apply(t, &configv1.Provider{Name: "second", Vendor: "echo", Endpoint: echo.URL, Models: []string{"echo"}})
+}
+
+// session opens a WebSocket at a provider, with a credential that only the ext_proc service has.
+func (e *edge) session(t *testing.T) {
+	vendor := realtimevendor.New(t)
+	e.apply(t, &configv1.Provider{Name: "rt", Vendor: "openai", Endpoint: vendor.URL + "/v1",
+		Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-vendors-own-credential"}}})
+	var c *websocket.Conn
+	harness.Eventually(t, "a session", func() (err error) {
+		var response *http.Response
+		c, response, err = websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(e.url, "http")+
+			"/v1/realtime?model=rt/talk", http.Header{"Authorization": {"Bearer " + e.key}})
+		if err != nil && response != nil {
+			err = fmt.Errorf("%w: %s", err, response.Status)
+		}
+		return err
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	_, event, err := c.ReadMessage()
+	require.NoError(t, err)
+	require.JSONEq(t, realtimevendor.Created, string(event))
+	require.Equal(t, "Bearer sk-vendors-own-credential", vendor.Last().Header.Get("Authorization"))
 }
 
 // moved has a provider move while it is asked. Its clusters have other names then, which the Envoy has before the
