@@ -287,6 +287,12 @@ func (r *reconciler) declare(ctx context.Context, o *outcome) {
 		to = append(to, key{secrets, o.namespace, o.secret}, key{kind: secrets, namespace: o.namespace})
 		d.Secret, err = r.watches.secretOf(ctx, o.object, d.Name)
 	}
+	if o.owned && !t.platform && (err != nil || r.refused[o.key]) {
+		by, lost := r.kept(ctx, o.key, kind, d.Name)
+		if to = append(to, by...); lost != nil {
+			err = lost
+		}
+	}
 	r.needs.set(o.key, to)
 	if err != nil {
 		o.err = err

@@ -83,10 +83,18 @@ func TestNamespacesAreTenants(t *testing.T) {
 	require.Contains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "policy", "team-a--policy"),
 		"project: search")
 
-	// Who loses a right has nothing in force by it.
+	// Who loses a right has nothing in force by it, also not in a version that stays because a later one is broken.
+	c.apply(t, object("Model", "team-a/sly", chat), object("Model", "team-a/slyer", chat))
+	c.has(t, "Model", "team-a/sly", programmed)
+	c.has(t, "Model", "team-a/slyer", programmed)
+	c.apply(t, object("Model", "team-a/sly", "{targets: [{provider: nowhere/at-all, model: m}]}"),
+		object("Model", "team-a/slyer", "{targets: [{provider: absent, model: m}]}"))
+	c.has(t, "Model", "team-a/slyer", "Programmed False LastGood")
 	c.delete(t, "ReferenceGrant", "platform", "providers")
 	c.has(t, "Model", "team-a/chat", "Programmed False NotAccepted")
-	gone(t, g, "model", "team-a--chat")
+	for _, name := range []string{"chat", "sly", "slyer"} {
+		gone(t, g, "model", "team-a--"+name)
+	}
 	c.namespace(t, "team-a", "modelgate.dev/organization: acme, modelgate.dev/project: ads")
 	harness.Eventually(t, "the key moves with its namespace", func() error {
 		shown := harness.Must(t, "", "config", "get", "--data", g.Dir, "key", c.status(t, "Key", "team-a/web", "name"))
