@@ -11,8 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// kept looks at the version of a tenant's object that is in force, which stays there while a later one is not
-// accepted. It returns the grants by which that one refers to other namespaces, and why it has to end: a grant is gone.
+// kept looks at the version of a tenant's object that stays in force while a later one is not accepted. It returns the
+// grants by which that version refers to other namespaces, and why it has to end: a grant is gone.
 func (r *reconciler) kept(ctx context.Context, k key, kind configv1.Kind, name string) (by []key, lost error) {
 	stored, err := r.options.Store.Get(ctx, kind, name)
 	if err != nil || stored.Object == nil {
