@@ -53,9 +53,10 @@ func TestRegionsDivideWhatIsLeftOfABudget(t *testing.T) {
 		require.NoError(t, l.Raise(t.Context(), "b", CalendarMonth, time.Now(), spent))
 	}
 	synctest.Test(t, func(t *testing.T) {
-		regions, spent := start(), int64(0)
-		require.EqualValues(t, 400, spend(t, regions[0], budget, rule), "before it has heard anything")
-		for spent = 400; spent < budget; {
+		regions := start()
+		spent := spend(t, regions[0], budget, rule)
+		require.EqualValues(t, 400, spent, "before it has heard anything")
+		for spent < budget {
 			tell(t, regions[0], spent)
 			n := spend(t, regions[0], 90, rule)
 			require.Positive(t, n, "%d are spent", spent)
