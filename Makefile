@@ -23,7 +23,7 @@ build: ## Build bin/modelgate
 	$(GO) build -trimpath -ldflags="-s -w" -o bin/modelgate ./cmd/modelgate
 
 image: ## Make dist/image: the image for amd64 and arm64, as OCI layout and as a file, and what is in it (SBOM)
-	$(GO) -C tools/image run . $(ARGS)
+	$(GO) -C tools/release run . $(ARGS)
 
 envoy: ## Install bin/envoy, the pinned release of Envoy
 	@tools/envoy/install.sh bin/envoy .cache/envoy
@@ -84,7 +84,7 @@ screenshots: $(ENVOY) ## Make the pictures of the documentation anew (writes doc
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...
 	cd charts && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
-	cd tools/image && $(GO) tool -modfile=../go.mod golangci-lint run ./...
+	cd tools/release && $(GO) tool -modfile=../go.mod golangci-lint run ./...
 
 generate: ## Write the generated files again
 	$(TOOL) buf generate --path api

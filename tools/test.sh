@@ -77,7 +77,7 @@ proportion() {
 }
 # The first time Helm is built, and what two architectures need.
 modules() {
-	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
+	for folder in charts tools tools/release; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
 # Control planes of others, which are built the first time: a quarter of an hour, so it is no step of test-all.
 mesh() {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var (
+	chartVersion = regexp.MustCompile(`(?m)^version: .*$`)
+	appVersion   = regexp.MustCompile(`(?m)^appVersion: .*$`)
+	chartImage   = regexp.MustCompile(`(?m)^image:\n  repository: .*\n  tag: ""\n  digest: ""$`)
+)
+
+// chart packs the chart as Helm does, with the version and the digest of the image of this release.
+func (o options) chart(b binary) error {
+	reference, err := os.ReadFile(filepath.Join(o.out, imageReference))
+	if err != nil {
+		return err
+	}
+	tagged, digest, _ := strings.Cut(strings.TrimSpace(string(reference)), "@")
+	repository, tag, _ := strings.Cut(tagged, ":")
+	number := strings.TrimPrefix(b.tag(), "v")
+	change := map[string]func(text string) string{
+		"Chart.yaml": func(text string) string {
+			return appVersion.ReplaceAllString(chartVersion.ReplaceAllString(text, "version: "+number), "appVersion: "+tag)
+		},
+		"values.yaml": func(text string) string {
+			return chartImage.ReplaceAllString(text, fmt.Sprintf("image:\n  repository: %s\n  tag: %q\n  digest: %q", repository,
+				tag, digest))
+		},
+	}
+	var packed bytes.Buffer
+	zipped := gzip.NewWriter(&packed)
+	w := tar.NewWriter(zipped)
+	tree := os.DirFS(filepath.Join(o.root, "charts", "modelgate"))
+	err = fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(tree, path)
+		if err != nil {
+			return err
+		}
+		if f := change[path]; f != nil {
+			changed := f(string(text))
+			if changed == string(text) {
+				return fmt.Errorf("%s does not have the version or the image that a release replaces", path)
+			}
+			text = []byte(changed)
+		}
+		if err := w.WriteHeader(&tar.Header{Name: "modelgate/" + path, Mode: 0o644, Size: int64(len(text)),
+			ModTime: b.date(), Format: tar.FormatPAX, Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
+	if err = errors.Join(err, w.Close(), zipped.Close()); err != nil {
+		return err
+	}
+	return o.put("modelgate-"+number+".tgz", packed.Bytes())
+}
