@@ -81,6 +81,7 @@ func TestAFileThatIsTooLargeIsRefusedAsSoonAsThatIsKnown(t *testing.T) {
 	w := newWorld(t)
 	c := w.as(alice)
 	batch, other := []field{{"purpose", "", "batch"}}, []field{{"purpose", "", "user_data"}}
+	const underway = 32 << 20 // of a connection, in buffers of the system and of both sides
 	for name, tc := range map[string]struct {
 		size          int64
 		chunked       bool
@@ -88,9 +89,9 @@ func TestAFileThatIsTooLargeIsRefusedAsSoonAsThatIsKnown(t *testing.T) {
 		most          int64 // that is read before the answer
 		limit         string
 	}{
-		"by its length":             {600 << 20, false, nil, other, 8 << 20, "536870912 bytes (512 MB)"},
-		"batch, by its length":      {300 << 20, false, batch, nil, 8 << 20, "209715200 bytes (200 MB)"},
-		"batch, as it comes":        {300 << 20, true, batch, nil, 209 << 20, "209715200 bytes (200 MB)"},
+		"by its length":             {600 << 20, false, nil, other, underway, "536870912 bytes (512 MB)"},
+		"batch, by its length":      {300 << 20, false, batch, nil, underway, "209715200 bytes (200 MB)"},
+		"batch, as it comes":        {300 << 20, true, batch, nil, 200<<20 + underway, "209715200 bytes (200 MB)"},
 		"batch, when that is known": {200<<20 + 1, true, nil, batch, 200<<20 + 1, "209715200 bytes (200 MB)"},
 		"by one byte":               {512<<20 + 1, false, other, nil, 512<<20 + 1, "536870912 bytes (512 MB)"},
 	} {
