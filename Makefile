@@ -14,7 +14,7 @@ export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 export GOFLAGS ?= -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED ?= 0
 
-.PHONY: help build image envoy run test test-all test-ha test-chart test-mesh fuzz soak peers bench bench-check screenshots lint generate fresh clean
+.PHONY: help build image release envoy run test test-all test-ha test-chart test-mesh fuzz soak peers bench bench-check screenshots lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -23,7 +23,10 @@ build: ## Build bin/modelgate
 	$(GO) build -trimpath -ldflags="-s -w" -o bin/modelgate ./cmd/modelgate
 
 image: ## Make dist/image: the image for amd64 and arm64, as OCI layout and as a file, and what is in it (SBOM)
-	$(GO) -C tools/release run . $(ARGS)
+	$(GO) -C tools/release run . image $(ARGS)
+
+release: ## Make dist/release of VERSION, which the commit has as its tag: archives, packages, image, chart, SBOMs and checksums
+	$(GO) -C tools/release run . release -version "$(VERSION)" $$(tools/release/envoy.sh .cache/release | sed 's/^/-envoy ..\/..\//') $(ARGS)
 
 envoy: ## Install bin/envoy, the pinned release of Envoy
 	@tools/envoy/install.sh bin/envoy .cache/envoy

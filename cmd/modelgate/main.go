@@ -92,7 +92,7 @@ type commands struct {
 	Completion completionCmd `cmd:"" group:"line" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"line" help:"Show the help of a command."`
 	Man        manCmd        `cmd:"" group:"line" help:"Print the manual as a man page."`
-	Version    versionCmd    `cmd:"" group:"line" help:"Print the version."`
+	Version    versionCmd    `cmd:"" group:"line" help:"Print the version, the commit, and what the program works with."`
 
 	Log         logFlags         `embed:"" prefix:"log-"`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
@@ -182,12 +182,4 @@ func fail(stderr io.Writer, err error, code int) int {
 	// There is nowhere left to report that stderr cannot be written.
 	_, _ = fmt.Fprintf(stderr, "modelgate: %v\n", err)
 	return code
-}
-
-type versionCmd struct{}
-
-// Run prints the version of the module, or the commit that was built.
-func (versionCmd) Run(stdout io.Writer) error {
-	_, err := fmt.Fprintln(stdout, "modelgate", proc.Version())
-	return err
 }

@@ -191,7 +191,7 @@ func describe(ctx context.Context, o options) (setup, error) {
 	}
 	s.Envoy = envoyVersion(said)
 	if o.modelgate != "" {
-		s.Gateway, err = output(ctx, o.modelgate, "version")
+		s.Gateway, err = output(ctx, o.modelgate, "--version")
 	}
 	return s, err
 }

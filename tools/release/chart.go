@@ -30,7 +30,8 @@ func (o options) chart(b binary) error {
 	number := strings.TrimPrefix(b.tag(), "v")
 	change := map[string]func(text string) string{
 		"Chart.yaml": func(text string) string {
-			return appVersion.ReplaceAllString(chartVersion.ReplaceAllString(text, "version: "+number), "appVersion: "+tag)
+			text = chartVersion.ReplaceAllString(text, "version: "+number)
+			return appVersion.ReplaceAllString(text, "appVersion: "+tag)
 		},
 		"values.yaml": func(text string) string {
 			return chartImage.ReplaceAllString(text, fmt.Sprintf("image:\n  repository: %s\n  tag: %q\n  digest: %q", repository,

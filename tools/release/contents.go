@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -37,13 +38,18 @@ func (o options) shared(ctx context.Context, b binary) ([]file, error) {
 		return nil, fmt.Errorf("collecting licences: %w", err)
 	}
 	all = append(all, file{"THIRD_PARTY_NOTICES", 0o644, notices})
+	own, err := build(ctx, o.root, runtime.GOOS+"/"+runtime.GOARCH)
+	if err != nil {
+		return nil, fmt.Errorf("building for this machine: %w", err)
+	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		cmd := exec.CommandContext(ctx, "go", "run", "./cmd/modelgate", "completion", shell)
-		cmd.Dir, cmd.Stderr = o.root, os.Stderr
+		cmd := exec.CommandContext(ctx, own.path, "completion", shell)
+		cmd.Stderr = os.Stderr
 		text, err := cmd.Output()
 		if err != nil {
 			return nil, fmt.Errorf("completion of %s: %w", shell, err)
 		}
+		text = bytes.ReplaceAll(text, []byte(own.path), []byte("modelgate")) // that of the PATH
 		all = append(all, file{"completions/modelgate." + shell, 0o644, text})
 	}
 	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })

@@ -137,7 +137,7 @@ func (m made) isNamed(t *testing.T) {
 	require.Equal(t, name+":"+tag, list.Manifests[0].Annotations["io.containerd.image.name"])
 	for _, b := range m.binaries {
 		if b.platform.OS == runtime.GOOS && b.platform.Architecture == runtime.GOARCH {
-			said, err := exec.Command(b.path, "version").Output()
+			said, err := exec.Command(b.path, "--version").Output()
 			require.NoError(t, err)
 			require.Equal(t, "modelgate "+b.version()+"\n", string(said))
 		}

@@ -1,5 +1,5 @@
-// Command release makes what people install: an image without a container engine, and with "release" everything of a
-// version: archives, packages, images, the chart, what is in them, and their checksums.
+// Command release makes what people install. "image" makes an image without a container engine. "release" makes
+// everything of a version: archives, packages, the image, the chart, lists of what is in them, and their checksums.
 //
 // Nothing here may depend on when or where it runs. The dates are the commit's, the certificate
 // authorities come from a module that go.sum pins and not from this machine, and the same sources give the same bytes,

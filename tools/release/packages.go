@@ -40,8 +40,8 @@ func (o options) packages(b binary, contents []file) error {
 		return err
 	}
 	contents = append(contents, file{"systemd/modelgate.sysconfig", 0o640, environment})
-	all := files.Contents{{Source: "/usr/lib/modelgate/modelgate", Destination: "/usr/bin/modelgate", Type: files.TypeSymlink,
-		FileInfo: &files.ContentFileInfo{MTime: b.date()}}}
+	all := files.Contents{{Source: "/usr/lib/modelgate/modelgate", Destination: "/usr/bin/modelgate",
+		Type: files.TypeSymlink, FileInfo: &files.ContentFileInfo{MTime: b.date()}}}
 	for i, f := range contents {
 		to, ok := installed[f.name]
 		if !ok {
@@ -69,7 +69,7 @@ func (o options) packages(b binary, contents []file) error {
 // pack writes one package.
 func (o options) pack(b binary, p nfpm.Packager, contents files.Contents) error {
 	info := nfpm.WithDefaults(&nfpm.Info{Name: "modelgate", Platform: "linux", Arch: b.platform.Architecture,
-		Version: b.version(), Maintainer: "Modelgate maintainers <maintainers@modelgate.dev>", Section: "net",
+		Version: b.version(), Maintainer: "Modelgate maintainers <maintainers@users.noreply.github.com>", Section: "net",
 		Priority: "optional", Homepage: "https://" + b.info.Main.Path, License: "Apache-2.0", MTime: b.date(),
 		Description: "An Envoy-based gateway to generative models.\n" +
 			"One interface of OpenAI's style over many providers, with keys, limits, budgets and a ledger.",

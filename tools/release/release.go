@@ -84,7 +84,8 @@ func (o options) platform(b binary, shared []file) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("modelgate_%s_%s_%s", strings.TrimPrefix(b.version(), "v"), b.platform.OS, b.platform.Architecture)
+	name := fmt.Sprintf("modelgate_%s_%s_%s", strings.TrimPrefix(b.version(), "v"), b.platform.OS,
+		b.platform.Architecture)
 	if err := o.archive(name, b, files); err != nil {
 		return err
 	}
