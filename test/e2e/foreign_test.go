@@ -107,7 +107,7 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 		mesh.replace(next.secret("mesh", ca, next))
 		service.replace(next.secret("extproc", ca, next))
 		require.NoError(t, knock(t, at, mesh))
-		require.NoError(t, s.chat())
+		harness.Eventually(t, "Envoy knows which process was killed", s.chat)
 	})
 }
 
