@@ -1853,7 +1853,7 @@ func (x *Target) GetPriority() uint32 {
 
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of attempts, including the first: 1 to 5. Default: one for each target, and at least 2.
+	// Number of attempts, including the first: 1 to 5. Default: one for each target, at least 2 and at most 5.
 	MaxAttempts uint32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// Statuses of a provider after which a request is tried again. Default: 408, 500, 502, 503, 504, 529, and 429 if
 	// there is another target. Client errors (400, 403, 404, 405, 409, 413, 415, 422) are not allowed.
@@ -2357,8 +2357,7 @@ func (x *Budget) GetUsd() string {
 	return ""
 }
 
-// An Organization has limits and budgets that its keys share. A key may name an organization without an object, which
-// has no limits.
+// An Organization has limits and budgets that its keys share. A new key names one that there is.
 type Organization struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, which keys refer to as their organization.
