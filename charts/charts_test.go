@@ -184,21 +184,28 @@ func renderAs(t *testing.T, release, namespace string, values map[string]any) []
 		if filepath.Ext(path) != ".yaml" {
 			continue
 		}
-		for r := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(files[path]))); ; {
-			text, err := r.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			if empty(t, text) {
-				continue
-			}
+		for _, text := range parted(t, files[path]) {
 			typed, _, err := decoder.Decode(text, nil, nil)
 			require.NoError(t, err, "%s:\n%s", path, text)
 			all = append(all, object{path, text, typed})
 		}
 	}
 	return all
+}
+
+// parted returns the documents of a YAML stream that have something in them.
+func parted(t *testing.T, stream string) (all [][]byte) {
+	t.Helper()
+	for r := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(stream))); ; {
+		text, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		if !empty(t, text) {
+			all = append(all, text)
+		}
+	}
 }
 
 // empty reports whether a document is nothing but comments.

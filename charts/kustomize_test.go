@@ -1,10 +1,7 @@
 package charts_test
 
 import (
-	"bufio"
-	"errors"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,16 +111,10 @@ func readFile(t *testing.T, path string) string {
 // documents returns the objects of a YAML stream.
 func documents(t *testing.T, text string) (all []unstructured.Unstructured) {
 	t.Helper()
-	for r := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
-		one, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		require.NoError(t, err)
+	for _, one := range parted(t, text) {
 		o := map[string]any{}
 		require.NoError(t, yaml.UnmarshalStrict(one, &o))
-		if len(o) > 0 {
-			all = append(all, unstructured.Unstructured{Object: o})
-		}
+		all = append(all, unstructured.Unstructured{Object: o})
 	}
+	return all
 }
