@@ -1,10 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -38,9 +34,7 @@ func (o options) chart(b binary) error {
 				tag, digest))
 		},
 	}
-	var packed bytes.Buffer
-	zipped := gzip.NewWriter(&packed)
-	w := tar.NewWriter(zipped)
+	var files []file
 	tree := os.DirFS(filepath.Join(o.root, "charts", "modelgate"))
 	err = fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -57,15 +51,11 @@ func (o options) chart(b binary) error {
 			}
 			text = []byte(changed)
 		}
-		if err := w.WriteHeader(&tar.Header{Name: "modelgate/" + path, Mode: 0o644, Size: int64(len(text)),
-			ModTime: b.date(), Format: tar.FormatPAX, Typeflag: tar.TypeReg}); err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
+		files = append(files, file{path, 0o644, text})
+		return nil
 	})
-	if err = errors.Join(err, w.Close(), zipped.Close()); err != nil {
+	if err != nil {
 		return err
 	}
-	return o.put("modelgate-"+number+".tgz", packed.Bytes())
+	return o.archive("modelgate-"+number+".tgz", "modelgate", b, files)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -80,28 +79,21 @@ func (o options) contents(b binary, shared []file) ([]file, error) {
 	return all, nil
 }
 
-// archive packs files below a folder of the archive's name.
-func (o options) archive(name string, b binary, files []file) error {
+// archive writes files, below a folder, as an archive.
+func (o options) archive(name, folder string, b binary, files []file) error {
+	below := slices.Clone(files)
+	for i := range below {
+		below[i].name = folder + "/" + below[i].name
+	}
 	var packed bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	w := tar.NewWriter(zipped)
-	for _, f := range files {
-		header := &tar.Header{Name: name + "/" + f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: b.date(),
-			Format: tar.FormatPAX, Typeflag: tar.TypeReg}
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := w.Write(f.text); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(w.Close(), zipped.Close()); err != nil {
+	if err := errors.Join(pack(zipped, b.date(), below), zipped.Close()); err != nil {
 		return err
 	}
-	return o.put(name+".tar.gz", packed.Bytes())
+	return o.put(name, packed.Bytes())
 }
 
 // licences are files of a module that say under which terms it may be given on.

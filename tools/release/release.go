@@ -86,7 +86,7 @@ func (o options) platform(b binary, shared []file) error {
 	}
 	name := fmt.Sprintf("modelgate_%s_%s_%s", strings.TrimPrefix(b.version(), "v"), b.platform.OS,
 		b.platform.Architecture)
-	if err := o.archive(name, b, files); err != nil {
+	if err := o.archive(name+".tar.gz", name, b, files); err != nil {
 		return err
 	}
 	list, err := sbom(b)
