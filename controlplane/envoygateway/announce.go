@@ -30,7 +30,7 @@ func (s *Server) Announce(ctx context.Context, client dynamic.Interface, namespa
 	}
 	failed := ""
 	for ctx.Err() == nil {
-		now, changed := s.options.Plane.Content()
+		now, _ := s.options.Plane.Content()
 		err := announce(ctx, client, namespaces, now.Digest)
 		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != failed {
 			failed = text
@@ -38,27 +38,7 @@ func (s *Server) Announce(ctx context.Context, client dynamic.Interface, namespa
 		} else if err == nil {
 			failed = ""
 		}
-		s.awaitOther(ctx, now.Digest, changed)
-	}
-}
-
-// awaitOther waits until there is other content, or for lookAgain.
-func (s *Server) awaitOther(ctx context.Context, than string, changed <-chan struct{}) {
-	timer := time.NewTimer(lookAgain)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			return
-		case <-changed:
-		}
-		now, next := s.options.Plane.Content()
-		if now.Digest != than {
-			return
-		}
-		changed = next
+		s.await(ctx, lookAgain, func(digest string) bool { return digest != now.Digest })
 	}
 }
 

@@ -98,11 +98,18 @@ func (s *Server) handle(ctx context.Context, decode func(any) error) (*emptypb.E
 // content returns what Envoys are sent. It waits for the revision that is wanted: another control plane may have
 // announced it.
 func (s *Server) content(ctx context.Context, wanted []string) snapshot.Content {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	return s.await(ctx, patience, func(digest string) bool {
+		return len(wanted) == 0 || slices.Contains(wanted, digest)
+	})
+}
+
+// await waits for content that is enough, but no longer than for a time, and returns what there is then.
+func (s *Server) await(ctx context.Context, longest time.Duration, enough func(digest string) bool) snapshot.Content {
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	for {
 		now, changed := s.options.Plane.Content()
-		if len(wanted) == 0 || slices.Contains(wanted, now.Digest) {
+		if enough(now.Digest) {
 			return now
 		}
 		select {
